@@ -1,0 +1,172 @@
+"""What the embedded servers have in common."""
+
+import asyncio
+import os
+import secrets
+import socket
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Self
+
+from headrace.local.logs import tail
+from headrace.local.process import ChildSpec, Process
+
+_PING_SECONDS = 0.03
+_LOOPBACK = "127.0.0.1"
+
+
+class ServerFailed(Exception):
+    """A server cannot be had; the sentence says which, why and what to do."""
+
+
+class EmbeddedServer(ABC):
+    """A server of our own on a loopback port, with its data in a folder.
+
+    `start`, `stop` and `kill` are for those who run it themselves, such as tests; the supervisor runs the
+    same server from `prepare`, `spec` and `wait_ready`.
+
+    Args:
+        folder: Its data and configuration; made where it is missing.
+        port: Its TCP port on 127.0.0.1.
+        log: Its log file; `<folder>.log` by default.
+        durable: False trades safety against power loss for speed.
+    """
+
+    name: str
+    patience = 30.0
+    """Seconds that a start may take."""
+
+    def __init__(self, folder: Path, port: int, *, log: Path | None = None, durable: bool = True) -> None:
+        self.folder = folder.absolute()
+        self.port = port
+        self.log = log or self.folder.with_name(f"{self.folder.name}.log")
+        self.durable = durable
+        self._process: Process | None = None
+
+    @abstractmethod
+    async def prepare(self) -> None:
+        """Make the folder and the configuration.
+
+        Raises:
+            ServerFailed: The folder cannot be used.
+        """
+
+    @abstractmethod
+    def spec(self) -> ChildSpec:
+        """How the server is run."""
+
+    @abstractmethod
+    async def ping(self) -> None:
+        """See the server answer.
+
+        Raises:
+            ConnectionError: Not yet.
+            ServerFailed: Never, as it is set up.
+        """
+
+    async def wait_ready(self, ended: Callable[[], str | None]) -> None:
+        """Wait until the server answers.
+
+        Args:
+            ended: Why its process ended, or None while it runs.
+
+        Raises:
+            ServerFailed: It ended, or did not answer within its patience.
+        """
+        try:
+            async with asyncio.timeout(self.patience):
+                while not await self._answers():
+                    if reason := ended():
+                        raise self._failure(f"ended at its start with {reason}")
+                    await asyncio.sleep(_PING_SECONDS)
+        except TimeoutError:
+            raise self._failure(f"did not answer within {self.patience:g} s") from None
+
+    async def start(self) -> Self:
+        """Run the server as a child of this process, and wait until it answers.
+
+        Raises:
+            ServerFailed: It does not come up.
+        """
+        await self.prepare()
+        process = Process(self.spec())
+        self._process = process
+        try:
+            await self.wait_ready(lambda: process.exit_reason)
+        except BaseException:
+            await self.kill()
+            raise
+        return self
+
+    @property
+    def pid(self) -> int:
+        """The process id of the started server."""
+        return self._started().pid
+
+    async def stop(self) -> None:
+        """Stop the started server cleanly."""
+        await self._started().stop()
+
+    async def kill(self) -> None:
+        """End the started server as a crash would, with SIGKILL."""
+        await self._started().kill()
+
+    def _started(self) -> Process:
+        if self._process is None:
+            raise RuntimeError(f"{self.name} was not started")
+        return self._process
+
+    async def _answers(self) -> bool:
+        try:
+            await self.ping()
+        except ConnectionError:
+            return False
+        return True
+
+    def _failure(self, what: str) -> ServerFailed:
+        return ServerFailed(
+            f"{self.name} {what} (port {self.port}, data in {self.folder}).\n{tail(self.log)}\n"
+            f"What to do: read {self.log}; free the port or the disk if it says so, then start again."
+        )
+
+
+def free_port() -> int:
+    """A loopback port that nobody listens on, outside the range that outgoing connections draw from."""
+    while not is_free(port := 20_000 + secrets.randbelow(12_000)):
+        pass
+    return port
+
+
+def is_free(port: int) -> bool:
+    """Whether nobody listens on a loopback port."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((_LOOPBACK, port))
+        except OSError:
+            return False
+        return True
+
+
+async def exchange(port: int, request: bytes = b"") -> bytes:
+    """Connect to a loopback port, send a line and read one.
+
+    Raises:
+        ConnectionError: Nobody listens, or the answer does not come.
+    """
+    reader, writer = await asyncio.open_connection(_LOOPBACK, port)
+    try:
+        writer.write(request)
+        async with asyncio.timeout(1):
+            return await reader.readline()
+    except TimeoutError as error:
+        raise ConnectionError(f"port {port} does not answer") from error
+    finally:
+        writer.close()
+        await writer.wait_closed()
+
+
+def plain_environment() -> Mapping[str, str]:
+    """The little that a server needs of our environment: none of its secrets."""
+    return {name: os.environ[name] for name in ("PATH", "TZ", "TMPDIR") if name in os.environ}

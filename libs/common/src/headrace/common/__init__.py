@@ -1,0 +1,1 @@
+"""The machinery that every service stands on: transactions, delivery, questions, health, telemetry."""

@@ -1,0 +1,59 @@
+"""What to do with a delivery that failed: a pure decision."""
+
+from dataclasses import dataclass
+
+from headrace.common.errors import Retryable, Terminal, Unavailable
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryPolicy:
+    """How often and how patiently a message is tried."""
+
+    attempts: int = 6
+    """Executions before a message is given up. Waiting for a server that is down is not one."""
+    first_delay: float = 0.5
+    """Seconds before the second attempt; doubled for each one after."""
+    longest_delay: float = 30.0
+    """Seconds at most between two attempts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """Deliver again after `delay` seconds."""
+
+    delay: float
+
+
+@dataclass(frozen=True, slots=True)
+class Bury:
+    """Give the message up, for a reason that a person can read."""
+
+    reason: str
+
+
+def plan_retry(attempt: int, error: Exception, policy: DeliveryPolicy) -> Retry | Bury:
+    """Decide what follows a failed execution.
+
+    Args:
+        attempt: Which execution this was, from 1.
+        error: Why it failed.
+        policy: The bounds.
+    """
+    delay = min(policy.first_delay * 2 ** min(attempt - 1, 30), policy.longest_delay)
+    match error:
+        case Terminal():
+            return Bury(describe(error))
+        case Unavailable():
+            return Retry(error.after if error.after is not None else delay)
+        case _ if attempt >= policy.attempts:
+            return Bury(f"gave up after {attempt} attempts: {describe(error)}")
+        case Retryable(after=float(after)):
+            return Retry(after)
+        case _:
+            return Retry(delay)
+
+
+def describe(error: Exception) -> str:
+    """An error in one line: its class and its sentence."""
+    sentence = " ".join(str(error).split())
+    return f"{type(error).__name__}: {sentence[:2_000]}" if sentence else type(error).__name__

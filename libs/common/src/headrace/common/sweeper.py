@@ -1,0 +1,114 @@
+"""The sweeper: looks into what stayed in the outbox, forgets what was seen, and sends the rest again."""
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import timedelta
+
+from headrace.common.bus import Bus
+from headrace.common.db import Database
+from headrace.common.errors import HeadraceError, Unavailable
+from headrace.common.inbox import Inbox
+from headrace.common.outbox import SETTLING_TIME, Parcel
+from headrace.common.rpc import Rpc
+from headrace.contracts.deliveries import UNSEEN_VERB, FindUnseen, Unseen
+from headrace.contracts.streams import STREAMS, Consumer, matches
+
+log = logging.getLogger(__name__)
+
+SWEEP_SECONDS = 2.0
+BATCH = 500
+INBOX_KEPT = timedelta(days=7)
+REBUILT_SUBJECT = "topology.rebuilt"
+"""Said by the keeper of the topology when it had to make a stream again: nobody should wait for the next look."""
+
+
+class Sweeper:
+    """Keeps the outbox of one service true.
+
+    Args:
+        database: The service's schema.
+        inbox: Its inbox, pruned here.
+        bus: Where messages go.
+        rpc: How consumers are asked what they have not seen.
+    """
+
+    def __init__(self, database: Database, inbox: Inbox, bus: Bus, rpc: Rpc) -> None:
+        self._db, self._inbox, self._bus, self._rpc = database, inbox, bus, rpc
+        self._everything_at_once = asyncio.Event()
+
+    def look_now(self) -> None:
+        """Look into the whole outbox at once, due or not: a stream was made again."""
+        self._everything_at_once.set()
+
+    async def run(self) -> None:
+        """Sweep for ever; first all that an earlier process left."""
+        self.look_now()
+        while True:
+            look_at_all = self._everything_at_once.is_set()
+            self._everything_at_once.clear()
+            try:
+                await self.sweep(look_at_all=look_at_all)
+            except HeadraceError as error:
+                if look_at_all:
+                    self._everything_at_once.set()
+                log.info("outbox.sweep_postponed", extra={"error": str(error)})
+                await asyncio.sleep(SWEEP_SECONDS)
+                continue
+            try:
+                async with asyncio.timeout(SWEEP_SECONDS):
+                    await self._everything_at_once.wait()
+            except TimeoutError:
+                continue
+
+    async def sweep(self, *, look_at_all: bool) -> int:
+        """Look into what is due, or into all; answers how many messages were sent again."""
+        now = self._db.clock.now()
+        horizon = now + timedelta(days=1) if look_at_all else now
+        sent = 0
+        while True:
+            async with self._db.transaction() as tx:
+                parcels = await self._db.outbox.take(tx.connection, due_by=horizon, limit=BATCH)
+                again, seen = await self._sort(parcels)
+                await self._db.outbox.forget(tx.connection, seen)
+                await self._db.outbox.postpone(tx.connection, again, now=now)
+                await self._inbox.prune(tx.connection, before=now - INBOX_KEPT)
+            await self._bus.publish(again)
+            sent += len(again)
+            if len(parcels) < BATCH or look_at_all:
+                return sent
+
+    async def _sort(self, parcels: Sequence[Parcel]) -> tuple[list[Parcel], list[str]]:
+        """Split into those to send again and the ids of those that all their consumers have seen."""
+        waiting: dict[Consumer, list[str]] = defaultdict(list)
+        acknowledged: set[str] = set()
+        for parcel in parcels:
+            consumers = _consumers(parcel)
+            for consumer in consumers:
+                waiting[consumer].append(parcel.message_id)
+            if not consumers:
+                await self._bus.publish_acknowledged(parcel)
+                acknowledged.add(parcel.message_id)
+        unseen: set[str] = set()
+        for consumer, ids in waiting.items():
+            unseen.update(await self._unseen(consumer, ids))
+        again = [p for p in parcels if p.message_id in unseen]
+        return again, [p.message_id for p in parcels if p.message_id not in unseen]
+
+    async def _unseen(self, consumer: Consumer, ids: list[str]) -> Sequence[str]:
+        """Ask; of a service that is down nobody knows what it has seen, and a copy does no harm."""
+        question = FindUnseen(consumer=consumer.name, message_ids=tuple(ids))
+        try:
+            answer = await self._rpc.ask_verb(consumer.service, UNSEEN_VERB, question, Unseen)
+        except Unavailable:
+            return ids
+        return answer.message_ids
+
+
+def _consumers(parcel: Parcel) -> list[Consumer]:
+    [stream] = [stream for stream in STREAMS if stream.name == parcel.stream]
+    return [consumer for consumer in stream.consumers if matches(consumer.filter_subject, parcel.subject)]
+
+
+__all__ = ["REBUILT_SUBJECT", "SETTLING_TIME", "Sweeper"]

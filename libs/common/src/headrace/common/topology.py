@@ -1,0 +1,168 @@
+"""The topology: makes the declared streams, consumers and buckets, and says where what is there differs."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import nats
+import nats.errors
+import nats.js.errors
+from nats.aio.client import Client
+from nats.js import JetStreamContext, api
+
+from headrace.common.access import OPERATOR
+from headrace.common.bus import inbox_prefix
+from headrace.common.errors import Unavailable
+from headrace.common.sweeper import REBUILT_SUBJECT
+from headrace.contracts.streams import KEY_VALUE_BUCKETS, OBJECT_STORES, STREAMS, Consumer, Stream
+
+log = logging.getLogger(__name__)
+
+KEEP_SECONDS = 1.0
+_RETENTION = {
+    "interest": api.RetentionPolicy.INTEREST,
+    "workqueue": api.RetentionPolicy.WORK_QUEUE,
+    "limits": api.RetentionPolicy.LIMITS,
+}
+
+
+async def apply(nats_url: str) -> list[str]:
+    """Make what is missing, once; answers a sentence for each difference it found and left.
+
+    Args:
+        nats_url: NATS, with the operator's user.
+
+    Raises:
+        Unavailable: NATS does not answer.
+    """
+    async with _operator(nats_url) as client:
+        drift, _ = await _ensure(client.jetstream(), replicas=1)
+        return drift
+
+
+async def keep(nats_url: str) -> None:
+    """Make what goes missing, for as long as this runs, and tell every sweeper that a stream was made again.
+
+    Raises:
+        Unavailable: NATS does not answer at the start; afterwards it is waited for.
+    """
+    async with _operator(nats_url) as client:
+        jetstream = client.jetstream(timeout=2)
+        known: set[str] = set()
+        while True:
+            try:
+                drift, rebuilt = await _ensure(jetstream, replicas=1)
+                if rebuilt:
+                    log.warning("topology.rebuilt", extra={"streams": ", ".join(rebuilt)})
+                    await client.publish(REBUILT_SUBJECT)
+                for sentence in set(drift) - known:
+                    log.warning("topology.drift", extra={"difference": sentence})
+                known = set(drift)
+            except (nats.errors.Error, nats.js.errors.Error, OSError, asyncio.TimeoutError) as error:
+                log.info("topology.unreachable", extra={"error": str(error)})
+            await asyncio.sleep(KEEP_SECONDS)
+
+
+@asynccontextmanager
+async def _operator(url: str) -> AsyncIterator[Client]:
+    try:
+        client = await nats.connect(
+            url,
+            name="headrace-topology",
+            inbox_prefix=inbox_prefix(OPERATOR),
+            max_reconnect_attempts=-1,
+            reconnect_time_wait=0.25,
+            allow_reconnect=True,
+        )
+    except (nats.errors.Error, OSError, asyncio.TimeoutError) as error:
+        raise Unavailable(f"NATS does not answer the operator: {error}") from error
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+async def _ensure(jetstream: JetStreamContext, *, replicas: int) -> tuple[list[str], list[str]]:
+    """Make what is missing; answers the differences that were left, and the streams that were made."""
+    drift: list[str] = []
+    made: list[str] = []
+    there = {info.config.name: info.config for info in await jetstream.streams_info()}
+    for stream in STREAMS:
+        wanted = _stream_config(stream, replicas)
+        if stream.name not in there:
+            await jetstream.add_stream(wanted)
+            made.append(stream.name)
+        else:
+            drift += _differences(f"stream {stream.name}", wanted, there[stream.name])
+        drift += await _ensure_consumers(jetstream, stream, made)
+    for bucket in KEY_VALUE_BUCKETS:
+        if f"KV_{bucket}" not in there:
+            await jetstream.create_key_value(api.KeyValueConfig(bucket=bucket, replicas=replicas))
+    for store in OBJECT_STORES:
+        if f"OBJ_{store}" not in there:
+            await jetstream.create_object_store(store)
+    return drift, made
+
+
+async def _ensure_consumers(jetstream: JetStreamContext, stream: Stream, made: list[str]) -> list[str]:
+    drift: list[str] = []
+    there = {} if stream.name in made else await _consumers(jetstream, stream)
+    for consumer in stream.consumers:
+        wanted = _consumer_config(consumer)
+        if consumer.name not in there:
+            await jetstream.add_consumer(stream.name, wanted)
+            if stream.name not in made:
+                made.append(stream.name)
+        else:
+            drift += _differences(f"consumer {consumer.name}", wanted, there[consumer.name])
+    return drift
+
+
+async def _consumers(jetstream: JetStreamContext, stream: Stream) -> dict[str, api.ConsumerConfig]:
+    if not stream.consumers:
+        return {}
+    return {info.name: info.config for info in await jetstream.consumers_info(stream.name)}
+
+
+def _stream_config(stream: Stream, replicas: int) -> api.StreamConfig:
+    return api.StreamConfig(
+        name=stream.name,
+        description=stream.description,
+        subjects=list(stream.subjects),
+        retention=_RETENTION[stream.retention],
+        storage=api.StorageType.FILE,
+        discard=api.DiscardPolicy.OLD if stream.retention == "limits" else api.DiscardPolicy.NEW,
+        max_age=stream.max_age.total_seconds() if stream.max_age else 0,
+        max_bytes=stream.max_bytes or -1,
+        duplicate_window=stream.dedupe_window.total_seconds(),
+        num_replicas=replicas,
+        allow_direct=True,
+    )
+
+
+def _consumer_config(consumer: Consumer) -> api.ConsumerConfig:
+    return api.ConsumerConfig(
+        durable_name=consumer.name,
+        filter_subject=consumer.filter_subject,
+        ack_policy=api.AckPolicy.EXPLICIT,
+        ack_wait=consumer.ack_wait.total_seconds(),
+        max_deliver=consumer.max_deliver,
+        max_ack_pending=consumer.max_ack_pending,
+    )
+
+
+_COMPARED = (
+    "subjects retention storage discard max_age max_bytes duplicate_window filter_subject ack_policy ack_wait max_deliver"
+    " max_ack_pending"
+).split()
+
+
+def _differences(
+    name: str, wanted: api.StreamConfig | api.ConsumerConfig, found: api.StreamConfig | api.ConsumerConfig
+) -> list[str]:
+    return [
+        f"{name}: {field} is {getattr(found, field)!r}, declared {getattr(wanted, field)!r}"
+        for field in _COMPARED
+        if hasattr(wanted, field) and getattr(found, field) != getattr(wanted, field)
+    ]

@@ -1,0 +1,103 @@
+"""What every HTTP request passes: a bound on its body, a span in its caller's trace, and a measurement."""
+
+import time
+from collections.abc import Awaitable, Callable
+
+from opentelemetry import propagate, trace
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from headrace.common.problems import problem
+from headrace.common.telemetry import Instruments
+
+_tracer = trace.get_tracer("headrace")
+
+
+class BodyLimit:
+    """Refuses a body that is larger than the door takes, before or while it is read.
+
+    Args:
+        app: What is protected.
+        max_bytes: The bound.
+    """
+
+    def __init__(self, app: ASGIApp, max_bytes: int) -> None:
+        self._app, self._max = app, max_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or answer 413."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        declared = dict(scope["headers"]).get(b"content-length", b"0")
+        if not declared.isdigit() or int(declared) > self._max:
+            await self._refuse(scope, receive, send)
+            return
+        if b"transfer-encoding" in dict(scope["headers"]):
+            body = await self._read(receive)
+            if body is None:
+                await self._refuse(scope, receive, send)
+                return
+            receive = _replayed(body, receive)
+        await self._app(scope, receive, send)
+
+    async def _read(self, receive: Receive) -> bytes | None:
+        """Read a body of undeclared length; `None` once it is too large."""
+        parts, size, more = [], 0, True
+        while more:
+            message = await receive()
+            parts.append(message.get("body", b""))
+            size += len(parts[-1])
+            if size > self._max:
+                return None
+            more = message.get("more_body", False)
+        return b"".join(parts)
+
+    async def _refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
+        detail = f"the body is larger than the {self._max} bytes that this door takes"
+        await problem(413, "too_large", detail, headers={"Connection": "close"})(scope, receive, send)
+
+
+def _replayed(body: bytes, receive: Receive) -> Callable[[], Awaitable[Message]]:
+    given = False
+
+    async def replay() -> Message:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return replay
+
+
+class Observed:
+    """Measures each request, in a span that continues the caller's trace."""
+
+    def __init__(self, app: ASGIApp, instruments: Instruments) -> None:
+        self._app, self._instruments = app, instruments
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on and look at its answer."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        status, begun = 500, time.perf_counter()
+
+        async def noting(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        carried = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        name = f"{scope['method']} request"
+        with _tracer.start_as_current_span(
+            name, context=propagate.extract(carried), kind=trace.SpanKind.SERVER
+        ) as span:
+            try:
+                await self._app(scope, receive, noting)
+            finally:
+                route = getattr(scope.get("route"), "path", "unmatched")
+                span.update_name(f"{scope['method']} {route}")
+                span.set_attribute("http.response.status_code", status)
+                self._instruments.requested(scope["method"], route, status, time.perf_counter() - begun)

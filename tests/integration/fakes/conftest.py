@@ -1,0 +1,17 @@
+from collections.abc import AsyncIterator
+
+import openai
+import pytest_asyncio
+
+from tests.fakes.scripted_model import ScriptedModel
+from tests.support.model import scripted_model, scripted_model_process
+
+__all__ = ["client", "scripted_model", "scripted_model_process"]
+
+
+@pytest_asyncio.fixture
+async def client(scripted_model: ScriptedModel) -> AsyncIterator[openai.AsyncOpenAI]:
+    async with openai.AsyncOpenAI(
+        base_url=scripted_model.base_url, api_key="sk-test-abcd", max_retries=0, timeout=10
+    ) as client:
+        yield client

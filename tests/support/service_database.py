@@ -1,0 +1,77 @@
+"""A migrated database of its own for one service, and a record of what was published from it."""
+
+import secrets
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+
+import asyncpg
+from sqlalchemy import select
+
+from headrace.common import migrate
+from headrace.common.app import Service
+from headrace.common.db import Database, create_engine
+from headrace.common.envelope import decode
+from headrace.common.outbox import Outbox, Parcel
+from headrace.contracts.message import Message
+
+
+class SetClock:
+    """A clock that a test sets."""
+
+    def __init__(self, now: datetime) -> None:
+        self.instant = now
+
+    def now(self) -> datetime:
+        return self.instant
+
+
+class ServiceDatabase:
+    """A service's schema in a database of its own, without a broker.
+
+    Args:
+        database: What the service is given.
+        service: Whose schema it is.
+        clock: The time.
+    """
+
+    def __init__(self, database: Database, service: Service, clock: SetClock) -> None:
+        self.database, self.clock = database, clock
+        self._outbox = service.metadata.tables[f"{service.name}.outbox"]
+
+    async def outbox(self, kind: type[Message]) -> list[Message]:
+        """The messages of a kind that were committed to be sent."""
+        columns = self._outbox.c
+        async with self.database.transaction() as tx:
+            rows = (await tx.connection.execute(select(columns.headers, columns.body))).all()
+        return [decode(kind, row.headers, row.body) for row in rows if row.headers["ce-type"] == kind.type]
+
+
+@asynccontextmanager
+async def service_database(superuser_url: str, service: Service) -> AsyncIterator[ServiceDatabase]:
+    """Make a database, migrate the service's schema in it, and drop it afterwards.
+
+    Args:
+        superuser_url: `postgresql://...` of a server that tests may fill.
+        service: Whose migrations to run.
+    """
+    name = f"test_{secrets.token_hex(8)}"
+    administrator = await asyncpg.connect(superuser_url)
+    await administrator.execute(f"CREATE DATABASE {name}")
+    own_url = f"{superuser_url.rpartition('/')[0]}/{name}".replace("postgresql://", "postgresql+asyncpg://", 1)
+    engine = create_engine(own_url, schema=service.name, pool_size=10)
+    clock = SetClock(datetime(2030, 1, 1, 12, tzinfo=UTC))
+
+    async def unpublished(_: Sequence[Parcel]) -> None:
+        """The outbox is looked at instead."""
+
+    tables = service.metadata.tables
+    outbox = Outbox(tables[f"{service.name}.outbox"])
+    try:
+        await migrate.upgrade(engine, service.package)
+        database = Database(engine, outbox, service=service.name, clock=clock, publish=unpublished)
+        yield ServiceDatabase(database, service, clock)
+    finally:
+        await engine.dispose()
+        await administrator.execute(f"DROP DATABASE {name} WITH (FORCE)")
+        await administrator.close()
