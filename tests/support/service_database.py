@@ -4,6 +4,7 @@ import secrets
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from typing import TypeVar
 
 import asyncpg
 from sqlalchemy import select
@@ -14,6 +15,8 @@ from headrace.common.db import Database, create_engine
 from headrace.common.envelope import decode
 from headrace.common.outbox import Outbox, Parcel
 from headrace.contracts.message import Message
+
+M = TypeVar("M", bound=Message)
 
 
 class SetClock:
@@ -39,7 +42,7 @@ class ServiceDatabase:
         self.database, self.clock = database, clock
         self._outbox = service.metadata.tables[f"{service.name}.outbox"]
 
-    async def outbox(self, kind: type[Message]) -> list[Message]:
+    async def outbox(self, kind: type[M]) -> list[M]:
         """The messages of a kind that were committed to be sent."""
         columns = self._outbox.c
         async with self.database.transaction() as tx:
@@ -58,7 +61,9 @@ async def service_database(superuser_url: str, service: Service) -> AsyncIterato
     name = f"test_{secrets.token_hex(8)}"
     administrator = await asyncpg.connect(superuser_url)
     await administrator.execute(f"CREATE DATABASE {name}")
-    own_url = f"{superuser_url.rpartition('/')[0]}/{name}".replace("postgresql://", "postgresql+asyncpg://", 1)
+    own_url = f"{superuser_url.rpartition('/')[0]}/{name}".replace(
+        "postgresql://", "postgresql+asyncpg://", 1
+    )
     engine = create_engine(own_url, schema=service.name, pool_size=10)
     clock = SetClock(datetime(2030, 1, 1, 12, tzinfo=UTC))
 

@@ -1,6 +1,6 @@
 from collections.abc import AsyncIterator
-from pathlib import Path
 
+import pytest
 import pytest_asyncio
 
 from headrace.local.postgres_server import PostgresServer
@@ -11,8 +11,8 @@ from tests.support.service_database import ServiceDatabase, service_database
 
 
 @pytest_asyncio.fixture(scope="package", loop_scope="package")
-async def superuser_url(tmp_path_factory) -> AsyncIterator[str]:
-    folder: Path = tmp_path_factory.mktemp("scheduler") / "postgres"
+async def superuser_url(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str]:
+    folder = tmp_path_factory.mktemp("scheduler") / "postgres"
     server = await PostgresServer(folder, free_port(), "throw-away", durable=False).start()
     yield server.superuser_url
     await server.stop()

@@ -11,7 +11,12 @@ from headrace.scheduler.tick import Ticker
 from tests.support.service_database import ServiceDatabase
 
 HOURLY = CreateSchedule(
-    schedule_id="sch_1", account_id="acc_1", agent_id="agent_1", name="look", every_seconds=3_600, prompt="Look."
+    schedule_id="sch_1",
+    account_id="acc_1",
+    agent_id="agent_1",
+    name="look",
+    every_seconds=3_600,
+    prompt="Look.",
 )
 HOUR = timedelta(hours=1)
 
@@ -46,7 +51,6 @@ async def test_due_schedule_asks_for_a_background_run(stored: ServiceDatabase, t
 
     [request] = await stored.outbox(RunRequested)
     [after] = await listed(stored)
-    assert isinstance(request, RunRequested)
     assert (request.door, request.lane, request.agent_id) == (Door.SCHEDULE, Lane.BACKGROUND, "agent_1")
     assert request.trigger == f"sch_1@{schedule.next_fire_at.isoformat()}"
     assert [message.content for message in request.input] == ["Look."]
@@ -65,7 +69,9 @@ async def test_ticks_at_once_fire_once(stored: ServiceDatabase, ticker: Ticker) 
     assert {request.trigger.partition("@")[0] for request in requests} == {f"sch_{n}" for n in range(20)}
 
 
-async def test_instant_that_was_fired_before_is_not_asked_for_again(stored: ServiceDatabase, ticker: Ticker) -> None:
+async def test_instant_that_was_fired_before_is_not_asked_for_again(
+    stored: ServiceDatabase, ticker: Ticker
+) -> None:
     schedule = await created(stored)
     stored.clock.instant = schedule.next_fire_at
     await ticker.fire_due()

@@ -1,6 +1,4 @@
 import base64
-import hashlib
-import hmac
 import json
 from datetime import UTC, datetime, timedelta
 
@@ -9,6 +7,7 @@ import pytest
 from headrace.webhooks.answers import new_signing_secret
 from headrace.webhooks.errors import BadSignature
 from headrace.webhooks.verify import verify
+from tests.support import standard_webhook
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 TOLERANCE = timedelta(seconds=300)
@@ -17,12 +16,7 @@ BODY = '{"kind": "ping"}'
 
 
 def signed(body: str, *, secret: str = SECRET, at: datetime = NOW, event_id: str = "evt_1") -> dict[str, str]:
-    """The headers of the specification, made without the library."""
-    timestamp = str(int(at.timestamp()))
-    key = base64.b64decode(secret.removeprefix("whsec_"))
-    digest = hmac.digest(key, f"{event_id}.{timestamp}.{body}".encode(), hashlib.sha256)
-    signature = f"v1,{base64.b64encode(digest).decode()}"
-    return {"webhook-id": event_id, "webhook-timestamp": timestamp, "webhook-signature": signature}
+    return standard_webhook.signed(body.encode(), secret=secret, at=at, event_id=event_id)
 
 
 def verified(body: str, headers: dict[str, str], *, secret: str = SECRET) -> str:

@@ -108,5 +108,5 @@ def _user(name: str, password: str, allowed: Permissions) -> str:
         f"    {{ user: {name}, password: {json.dumps(password)}, permissions: {{\n"
         f"      publish: {json.dumps(allowed.publish)}\n"
         f"      subscribe: {json.dumps(allowed.subscribe)}\n"
-        "      allow_responses: { max: 1, expires: 1m }\n    } }"
+        "      allow_responses: { max: 1, expires: \"1m\" }\n    } }"
     )

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from faststream.nats import JStream, NatsBroker, NatsMessage, PullSub
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.js import JetStreamContext
+from nats.js.api import RawStreamMsg
 
 from headrace.common.errors import Unavailable
 from headrace.common.outbox import Parcel
@@ -29,6 +30,8 @@ BROKEN_PULL_SECONDS = 0.25
 PUBLISH_TIMEOUT_SECONDS = 5.0
 
 Consume = Callable[[NatsMessage], Awaitable[None]]
+Heard = Msg
+"""A message that was heard without a consumer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +200,20 @@ class Bus:
             queue: A group of replicas of which only one hears each message.
         """
         await self.client.subscribe(subject, queue=queue, cb=heard)
+
+    async def kept(self, stream: str, subject: str) -> AsyncIterator[RawStreamMsg]:
+        """What a stream still has on a subject, oldest first; nothing where the stream is gone or away."""
+        seq = 1
+        while True:
+            try:
+                message = await self.jetstream.get_msg(stream, seq=seq, subject=subject, direct=True, next=True)
+            except nats.js.errors.NotFoundError:
+                return
+            except (nats.errors.Error, nats.js.errors.Error, OSError, asyncio.TimeoutError) as error:
+                log.info("bus.kept_unread", extra={"stream": stream, "error": repr(error)})
+                return
+            yield message
+            seq = (message.seq or seq) + 1
 
     async def drain(self) -> None:
         """Take no more deliveries, and let those in hand come to their end or to the drain's."""

@@ -1,1 +1,1 @@
-"""Service gateway."""
+"""The gateway is the public API: keys, agents, and the doors for people and programs."""

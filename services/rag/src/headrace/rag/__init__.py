@@ -1,1 +1,1 @@
-"""Service rag."""
+"""The rag service: indexes the documents of knowledge bases, and finds the passages that answer a search."""

@@ -88,9 +88,9 @@ class Receiver:
         try:
             return self.box.open(subscription.secret_sealed)
         except Invalid as error:
-            log.error(
+            log.exception(
                 "subscription.secret_unreadable", extra={"subscription_id": subscription.subscription_id}
-            )  # noqa: TRY400  (the trace says no more)
+            )
             raise Unavailable(
                 "signatures cannot be checked here at the moment; send the event again"
             ) from error

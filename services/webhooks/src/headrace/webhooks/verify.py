@@ -32,7 +32,9 @@ def verify(text: str, headers: Mapping[str, str], *, secret: str, now: datetime,
     if missing:
         raise BadSignature(f"the request is not signed: it has no {' and no '.join(missing)} header")
     if _ID_WITH_TIMESTAMP.search(headers[ID]):
-        raise BadSignature("webhook-id holds a timestamp after a full stop, so what was signed can be read in two ways")
+        raise BadSignature(
+            "webhook-id holds a timestamp after a full stop, so what was signed can be read in two ways"
+        )
     sent_at = _sent_at(headers[TIMESTAMP], now=now, tolerance=tolerance)
     expected = Webhook(secret).sign(headers[ID], sent_at, text).encode()
     given = headers[SIGNATURE].encode().split(b" ")

@@ -40,7 +40,9 @@ async def test_another_account_sees_and_changes_nothing(desk: ScheduleDesk) -> N
     with pytest.raises(Conflict):
         await desk.create(QUESTION.model_copy(update={"account_id": "acc_2"}))
     assert await desk.list(ListSchedules(account_id="acc_2")) == Schedules(items=())
-    assert await desk.delete(DeleteSchedule(account_id="acc_2", schedule_id="sch_1")) == Deleted(existed=False)
+    assert await desk.delete(DeleteSchedule(account_id="acc_2", schedule_id="sch_1")) == Deleted(
+        existed=False
+    )
     assert len((await desk.list(ListSchedules(account_id="acc_1"))).items) == 1
 
 
@@ -51,4 +53,6 @@ async def test_deleted_schedule_does_not_fire(stored: ServiceDatabase, desk: Sch
 
     stored.clock.instant += timedelta(hours=1)
     assert await Ticker(db=stored.database, pause_seconds=1, batch=10).fire_due() == 0
-    assert await desk.delete(DeleteSchedule(account_id="acc_1", schedule_id="sch_1")) == Deleted(existed=False)
+    assert await desk.delete(DeleteSchedule(account_id="acc_1", schedule_id="sch_1")) == Deleted(
+        existed=False
+    )

@@ -1,0 +1,38 @@
+"""What a runner can be asked about runs."""
+
+from datetime import datetime
+from typing import ClassVar
+
+from headrace.contracts.ids import AccountId, RunId
+from headrace.contracts.message import Contract
+from headrace.contracts.question import Question
+from headrace.contracts.runs import Door, RunState, TokenCount
+
+
+class RunReport(Contract):
+    """Where a run stands."""
+
+    run_id: RunId
+    account_id: AccountId
+    agent_id: str
+    session_id: str | None
+    door: Door
+    state: RunState
+    attempt: int
+    output: str | None = None
+    error_code: str | None = None
+    error: str | None = None
+    usage: TokenCount | None = None
+    requested_at: datetime
+    finished_at: datetime | None = None
+
+
+class FindRun(Question[RunReport]):
+    """Where one run of an account stands."""
+
+    service: ClassVar[str] = "runner"
+    verb: ClassVar[str] = "find-run"
+    reply: ClassVar[type[Contract]] = RunReport
+
+    account_id: AccountId
+    run_id: RunId

@@ -1,0 +1,181 @@
+"""The event log of runs as one sequence: what is kept, then what happens, and a word where something is missing."""
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from headrace.common.bus import Bus, Heard
+from headrace.common.envelope import decode
+from headrace.common.errors import NotFound, Unavailable, Undecodable
+from headrace.common.rpc import Rpc
+from headrace.contracts.run_questions import FindRun, RunReport
+from headrace.contracts.runs import EVENTS_PER_ATTEMPT, LAST_EVENT, RunEvent, RunFinished, TokenCount
+from headrace.contracts.streams import EVENTS
+
+log = logging.getLogger(__name__)
+
+MAX_WAITING = 10_000
+"""Events that a slow reader may be behind before some are dropped; it is told of the gap."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Events after `after` and before `before` are not kept any more."""
+
+    after: int
+    before: int
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """Nothing happened for a while; the connection lives."""
+
+
+def is_gap(last: int, seq: int) -> bool:
+    """Whether something is missing between two events that were seen one after the other.
+
+    Args:
+        last: The number of the last event that was seen; -1 before the first.
+        seq: The number of the next one.
+    """
+    place, last_place = seq % EVENTS_PER_ATTEMPT, last % EVENTS_PER_ATTEMPT
+    if place in (0, LAST_EVENT) or last_place == LAST_EVENT:
+        return False
+    same_attempt = last >= 0 and seq // EVENTS_PER_ATTEMPT == last // EVENTS_PER_ATTEMPT
+    return not (same_attempt and place == last_place + 1)
+
+
+class EventLog:
+    """Follows runs. One subscription a replica hears all runs; each reader has its own queue.
+
+    Args:
+        bus: Where events are heard, and where the stream keeps them.
+        rpc: How a run that fell silent is asked after.
+        doubt: Seconds of silence before that.
+        ping: Seconds of silence before a reader is told that there is nothing to tell.
+    """
+
+    def __init__(self, bus: Bus, rpc: Rpc, *, doubt: float, ping: float) -> None:
+        self._bus, self._rpc, self._doubt, self._ping = bus, rpc, doubt, ping
+        self._readers: dict[str, set[asyncio.Queue[RunEvent]]] = defaultdict(set)
+
+    async def listen(self) -> None:
+        """Begin to hear."""
+        await self._bus.watch(RunEvent.wildcard(), self._hear)
+
+    async def _hear(self, message: Heard) -> None:
+        run_id = message.subject.rpartition(".")[2]
+        readers = self._readers.get(run_id)
+        if not readers:
+            return
+        try:
+            event = decode(RunEvent, message.headers, message.data)
+        except Undecodable as error:
+            log.warning("event.undecodable", extra={"run_id": run_id, "error": str(error)})
+            return
+        for queue in readers:
+            try:
+                queue.put_nowait(event)
+            except asyncio.QueueFull:
+                log.warning("event.reader_slow", extra={"run_id": run_id})
+
+    async def follow(
+        self, account_id: str, run_id: str, *, after: int = -1, is_new: bool = False
+    ) -> AsyncIterator[RunEvent | Gap | Silence]:
+        """The events of a run after a number, to its end.
+
+        Args:
+            account_id: Whose run it is; the caller has checked.
+            run_id: The run.
+            after: The last event that the reader has; -1 for none.
+            is_new: Nothing can have happened yet, so the stream need not be read.
+        """
+        queue: asyncio.Queue[RunEvent] = asyncio.Queue(MAX_WAITING)
+        self._readers[run_id].add(queue)
+        last = after
+        try:
+            if not is_new:
+                async for event in self._kept(run_id):
+                    if event.seq > last:
+                        if is_gap(last, event.seq):
+                            yield Gap(last, event.seq)
+                        last = event.seq
+                        yield event
+                        if isinstance(event.news, RunFinished):
+                            return
+            async for event in self._live(account_id, run_id, queue, ask_first=not is_new):
+                if event is None:
+                    yield Silence()
+                    continue
+                if event.seq <= last:
+                    continue
+                if is_gap(last, event.seq):
+                    yield Gap(last, event.seq)
+                last = event.seq
+                yield event
+                if isinstance(event.news, RunFinished):
+                    return
+        finally:
+            readers = self._readers[run_id]
+            readers.discard(queue)
+            if not readers:
+                del self._readers[run_id]
+
+    async def _kept(self, run_id: str) -> AsyncIterator[RunEvent]:
+        """What the stream still has of a run."""
+        async for message in self._bus.kept(EVENTS.name, RunEvent.wildcard(run_id=run_id)):
+            yield decode(RunEvent, message.headers, message.data or b"")
+
+    async def _live(
+        self, account_id: str, run_id: str, queue: asyncio.Queue[RunEvent], *, ask_first: bool
+    ) -> AsyncIterator[RunEvent | None]:
+        """What is heard; `None` in silence. A run that says nothing is asked after: its end may have been missed."""
+        clock = asyncio.get_running_loop().time
+        told = clock()
+        patience = 0.0 if ask_first else self._doubt
+        while True:
+            try:
+                async with asyncio.timeout(patience):
+                    event = await queue.get()
+            except TimeoutError:
+                end = await self._end_of(account_id, run_id)
+                if end is not None:
+                    yield end
+                elif clock() - told >= self._ping:
+                    told = clock()
+                    yield None
+            else:
+                told = clock()
+                yield event
+            patience = self._doubt
+
+    async def _end_of(self, account_id: str, run_id: str) -> RunEvent | None:
+        """The end of a run, from the runner's own table."""
+        try:
+            report = await self._rpc.ask(FindRun(account_id=account_id, run_id=run_id))
+        except (NotFound, Unavailable):
+            return None
+        return end_of(report)
+
+
+def end_of(report: RunReport) -> RunEvent | None:
+    """The last event of a run that is over, made from its report."""
+    if not report.state.is_final or report.finished_at is None:
+        return None
+    return RunEvent(
+        run_id=report.run_id,
+        account_id=report.account_id,
+        seq=report.attempt * EVENTS_PER_ATTEMPT + LAST_EVENT,
+        at=report.finished_at,
+        news=RunFinished.model_validate(
+            {
+                "state": report.state,
+                "output": report.output or "",
+                "error_code": report.error_code,
+                "error": report.error,
+                "usage": report.usage or TokenCount(),
+            }
+        ),
+    )

@@ -1,0 +1,4 @@
+from headrace.common.migrate import run
+from headrace.gateway.models import metadata
+
+run(metadata)

@@ -1,0 +1,167 @@
+"""One attempt of a run: held by a lease, ended in one transaction."""
+
+import asyncio
+import logging
+from datetime import timedelta
+from typing import Any
+
+from headrace.common.app import Infra
+from headrace.common.delivery import DeliveryPolicy, Retry, describe, plan_retry
+from headrace.common.errors import HeadraceError, Unavailable
+from headrace.contracts.runs import EVENTS_PER_ATTEMPT, RunFinished, RunRequested, RunStarted, TokenCount
+from headrace.contracts.usage import UsageRecorded
+from headrace.runner import repository
+from headrace.runner.agent_loop import AgentLoop, Conversation
+from headrace.runner.agents import Agents
+from headrace.runner.errors import LeaseLost
+from headrace.runner.model import ModelTurn
+from headrace.runner.repository import Lease
+from headrace.runner.teller import Teller
+
+log = logging.getLogger(__name__)
+
+ROOT = "root"
+
+
+class Attempts:
+    """Makes attempts.
+
+    Args:
+        infra: The service's infrastructure.
+        agents: Finds agents.
+        loop: Runs them.
+        lease: Silence after which somebody else may take a run.
+        policy: How often and how patiently a run is tried.
+    """
+
+    def __init__(
+        self, infra: Infra, agents: Agents, loop: AgentLoop, *, lease: timedelta, policy: DeliveryPolicy
+    ) -> None:
+        self._db, self._bus, self._clock = infra.db, infra.bus, infra.clock
+        self._agents, self._loop, self._lease, self._policy = agents, loop, lease, policy
+
+    async def make(self, lease: Lease) -> None:
+        """Run until the run ends, is to be tried later, or is somebody else's.
+
+        Raises:
+            HeadraceError: The database or broker does not answer.
+        """
+        log.info("run.attempt", extra={"run_id": lease.run_id, "attempt": lease.attempt})
+        try:
+            await self._held(_Attempt(self, lease))
+        except asyncio.CancelledError:
+            await asyncio.shield(self._let_go(lease, seconds=0))
+            raise
+
+    async def _held(self, attempt: "_Attempt") -> None:
+        """Work on a run and hold it meanwhile; stop where it is somebody else's."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                holding = group.create_task(self._hold(attempt))
+                await self._to_its_end(attempt)
+                holding.cancel()
+        except* LeaseLost:
+            log.info("run.lost", extra={"run_id": attempt.lease.run_id, "epoch": attempt.lease.epoch})
+
+    async def _hold(self, attempt: "_Attempt") -> None:
+        while True:
+            await asyncio.sleep(self._lease.total_seconds() / 3)
+            try:
+                async with self._db.transaction() as tx:
+                    await repository.renew(tx.connection, attempt.lease, until=self._clock.now() + self._lease)
+            except Unavailable as error:
+                log.warning("run.unheld", extra={"run_id": attempt.lease.run_id, "error": str(error)})
+
+    async def _to_its_end(self, attempt: "_Attempt") -> None:
+        lease = attempt.lease
+        try:
+            if lease.attempt > self._policy.attempts:
+                end = _failure("attempts_exhausted", f"none of {lease.attempt - 1} attempts came to an end", attempt)
+            else:
+                end = await self._run(attempt)
+        except LeaseLost:
+            raise
+        except Exception as error:  # noqa: BLE001  (every failure of a run becomes its outcome)
+            plan = plan_retry(lease.attempt, error, self._policy)
+            if isinstance(plan, Retry):
+                log.warning("run.postponed", extra={"run_id": lease.run_id, "seconds": plan.delay}, exc_info=error)
+                await self._let_go(lease, seconds=plan.delay)
+                return
+            code = error.code if isinstance(error, HeadraceError) else "internal"
+            if code == "internal":
+                log.error("run.broke", extra={"run_id": lease.run_id}, exc_info=error)
+            sentence = error.message if isinstance(error, HeadraceError) else describe(error)
+            end = _failure(code, sentence, attempt)
+        await self._finish(attempt, end)
+
+    async def _run(self, attempt: "_Attempt") -> RunFinished:
+        request = attempt.lease.request
+        agent = await self._agents.find(request.account_id, request.agent_id, request.agent_revision)
+        await attempt.teller.tell(RunStarted(attempt=attempt.lease.attempt, agent_revision=agent.revision))
+        earlier: list[dict[str, Any]] = []
+        if request.session_id is not None or request.agent_revision is None:
+            async with self._db.transaction() as tx:
+                await repository.pin(tx.connection, attempt.lease, revision=agent.revision)
+                if request.session_id is not None:
+                    earlier = await repository.history(tx.connection, request.account_id, request.session_id)
+        attempt.conversation = Conversation(agent.instruction, earlier, _said(request))
+        text = await self._loop.run(agent, attempt.conversation, attempt.teller, account=attempt.account)
+        return RunFinished(state="succeeded", output=text, usage=attempt.conversation.tokens)
+
+    async def _finish(self, attempt: "_Attempt", end: RunFinished) -> None:
+        event = await attempt.teller.end(end)
+        async with self._db.transaction() as tx:
+            await repository.finish(tx.connection, attempt.lease, end, now=event.at)
+            if end.state == "succeeded":
+                said = attempt.conversation.current
+                await repository.remember(tx.connection, attempt.lease.request, said, now=event.at)
+            await tx.send(event, *attempt.take_usage())
+        log.info("run.finished", extra={"run_id": attempt.lease.run_id, "state": end.state})
+
+    async def _let_go(self, lease: Lease, *, seconds: float) -> None:
+        """Leave the run to whoever takes it next, not before some seconds have passed."""
+        until = self._clock.now() + timedelta(seconds=seconds)
+        async with self._db.transaction() as tx:
+            await repository.renew(tx.connection, lease, until=until)
+
+
+class _Attempt:
+    """What one attempt gathers."""
+
+    def __init__(self, attempts: Attempts, lease: Lease) -> None:
+        self.lease = lease
+        self.teller = Teller(attempts._bus, attempts._clock, lease)  # noqa: SLF001  (a part of Attempts)
+        self.conversation = Conversation("", [], [])
+        self._clock = attempts._clock  # noqa: SLF001  (a part of Attempts)
+        self._usage: list[UsageRecorded] = []
+
+    async def account(self, turn: ModelTurn, seconds: float) -> None:
+        """Note a model call, for the next transaction."""
+        request = self.lease.request
+        self._usage.append(
+            UsageRecorded(
+                account_id=request.account_id,
+                run_id=request.run_id,
+                agent_id=request.agent_id,
+                path=ROOT,
+                seq=self.lease.attempt * EVENTS_PER_ATTEMPT + self.conversation.calls,
+                model=turn.model,
+                tokens=turn.tokens,
+                latency_ms=round(seconds * 1_000),
+                recorded_at=self._clock.now(),
+            )
+        )
+
+    def take_usage(self) -> list[UsageRecorded]:
+        """What was noted since the last transaction."""
+        taken, self._usage = self._usage, []
+        return taken
+
+
+def _said(request: RunRequested) -> list[dict[str, Any]]:
+    return [{"role": message.role, "content": message.content} for message in request.input]
+
+
+def _failure(code: str, sentence: str, attempt: _Attempt) -> RunFinished:
+    tokens: TokenCount = attempt.conversation.tokens
+    return RunFinished(state="failed", error_code=code, error=sentence, usage=tokens)

@@ -1,0 +1,42 @@
+"""Settings of the runner. Prefix `HEADRACE_RUNNER_`; the shared default model's is `HEADRACE_DEFAULT_`."""
+
+from pydantic import Field, SecretStr
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class RunnerSettings(BaseSettings):
+    """How much a runner does at once, and how long it may take."""
+
+    model_config = SettingsConfigDict(env_prefix="HEADRACE_RUNNER_", extra="ignore", use_attribute_docstrings=True)
+
+    port: int = 8012
+    """HTTP port, for health and metrics."""
+    interactive_runs: int = Field(default=64, ge=1)
+    """Runs of people who wait, at once in one replica."""
+    background_runs: int = Field(default=16, ge=1)
+    """Runs that events started, at once in one replica."""
+    lease_seconds: float = Field(default=10, gt=0)
+    """A run whose runner is silent for this long may be taken by another."""
+    max_model_calls: int = Field(default=25, ge=1)
+    """Model calls in one run."""
+    max_run_seconds: float = Field(default=900, gt=0)
+    """Wall time of one attempt."""
+    model_timeout_seconds: float = Field(default=120, gt=0)
+    """Silence of a model, before the first token or between two, after which the call failed."""
+    tool_timeout_seconds: float = Field(default=30, gt=0)
+    """Time for one tool call."""
+    max_attempts: int = Field(default=5, ge=1)
+    """Attempts of one run, counting those that a killed runner began."""
+
+
+class ModelSettings(BaseSettings):
+    """The shared default model, for agents that name none."""
+
+    model_config = SettingsConfigDict(env_prefix="HEADRACE_DEFAULT_", extra="ignore", use_attribute_docstrings=True)
+
+    model: str
+    """A LiteLLM model name, such as `openai/gpt-5-mini` or `openai/<any>` with an `api_base`."""
+    api_base: str | None = None
+    """The OpenAI-compatible server to call instead of the provider's own."""
+    api_key: SecretStr | None = None
+    """The key; providers' own variables such as `OPENAI_API_KEY` work as well."""
