@@ -79,7 +79,9 @@ def command_line(pid: int) -> str:
             return (proc / str(pid) / "cmdline").read_bytes().rstrip(b"\0").replace(b"\0", b" ").decode()
         except OSError:
             return ""
-    listing = subprocess.run(["ps", "-o", "command=", "-p", str(pid)], capture_output=True, text=True, check=False)  # noqa: S603, S607
+    listing = subprocess.run(
+        ["ps", "-o", "command=", "-p", str(pid)], capture_output=True, text=True, check=False
+    )
     return listing.stdout.strip()
 
 

@@ -24,7 +24,9 @@ def database_url(superuser_url: str, database: str) -> str:
     return urlsplit(superuser_url)._replace(path=f"/{database}").geturl()
 
 
-async def prepare_database(superuser_url: str, passwords: Mapping[str, str], database: str = DATABASE) -> None:
+async def prepare_database(
+    superuser_url: str, passwords: Mapping[str, str], database: str = DATABASE
+) -> None:
     """Make the database, the roles and their schemas; what is there already is left as it is.
 
     The right to log in comes last, so that a service that waits for its role never finds half of it.
@@ -36,7 +38,9 @@ async def prepare_database(superuser_url: str, passwords: Mapping[str, str], dat
     """
     await _run(superuser_url, *(_role(service) for service in passwords))
     await create_database(superuser_url, passwords, database)
-    await _run(database_url(superuser_url, database), _CLOSED_PUBLIC, *(_schema(service) for service in passwords))
+    await _run(
+        database_url(superuser_url, database), _CLOSED_PUBLIC, *(_schema(service) for service in passwords)
+    )
     await _run(superuser_url, *(_login(service, password) for service, password in passwords.items()))
 
 

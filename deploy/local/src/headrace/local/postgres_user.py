@@ -8,7 +8,7 @@ import stat
 import subprocess
 from pathlib import Path
 
-from headrace.local.server import ServerFailed
+from headrace.local.server import StartError
 
 _NAME = "headrace-postgres"
 
@@ -17,16 +17,24 @@ def unprivileged_user() -> str | None:
     """The user to run PostgreSQL as, made where it is missing; None where we are not root.
 
     Raises:
-        ServerFailed: It cannot be made.
+        StartError: It cannot be made.
     """
     if os.geteuid() != 0:
         return None
     if not _exists():
-        command = ["useradd", "--system", "--user-group", "--no-create-home", "--shell", "/usr/sbin/nologin", _NAME]
+        command = [
+            "useradd",
+            "--system",
+            "--user-group",
+            "--no-create-home",
+            "--shell",
+            "/usr/sbin/nologin",
+            _NAME,
+        ]
         with contextlib.suppress(FileNotFoundError):
             subprocess.run(command, capture_output=True, check=False)
     if not _exists():
-        raise ServerFailed(
+        raise StartError(
             f"PostgreSQL does not run as root, and the system user {_NAME} could not be made. "
             f"What to do: run Headrace as an ordinary user, or make that user with `useradd --system {_NAME}`."
         )

@@ -16,8 +16,8 @@ _PING_SECONDS = 0.03
 _LOOPBACK = "127.0.0.1"
 
 
-class ServerFailed(Exception):
-    """A server cannot be had; the sentence says which, why and what to do."""
+class StartError(Exception):
+    """A child does not come up; the sentence says which, why and what to do."""
 
 
 class EmbeddedServer(ABC):
@@ -49,7 +49,7 @@ class EmbeddedServer(ABC):
         """Make the folder and the configuration.
 
         Raises:
-            ServerFailed: The folder cannot be used.
+            StartError: The folder cannot be used.
         """
 
     @abstractmethod
@@ -62,7 +62,7 @@ class EmbeddedServer(ABC):
 
         Raises:
             ConnectionError: Not yet.
-            ServerFailed: Never, as it is set up.
+            StartError: Never, as it is set up.
         """
 
     async def wait_ready(self, ended: Callable[[], str | None]) -> None:
@@ -72,7 +72,7 @@ class EmbeddedServer(ABC):
             ended: Why its process ended, or None while it runs.
 
         Raises:
-            ServerFailed: It ended, or did not answer within its patience.
+            StartError: It ended, or did not answer within its patience.
         """
         try:
             async with asyncio.timeout(self.patience):
@@ -87,7 +87,7 @@ class EmbeddedServer(ABC):
         """Run the server as a child of this process, and wait until it answers.
 
         Raises:
-            ServerFailed: It does not come up.
+            StartError: It does not come up.
         """
         await self.prepare()
         process = Process(self.spec())
@@ -124,8 +124,8 @@ class EmbeddedServer(ABC):
             return False
         return True
 
-    def _failure(self, what: str) -> ServerFailed:
-        return ServerFailed(
+    def _failure(self, what: str) -> StartError:
+        return StartError(
             f"{self.name} {what} (port {self.port}, data in {self.folder}).\n{tail(self.log)}\n"
             f"What to do: read {self.log}; free the port or the disk if it says so, then start again."
         )

@@ -22,6 +22,8 @@ class Child:
     """None while it waits to be started again."""
     last_end: str | None = None
     """Why its last process ended; None as long as the first one runs."""
+    ends: int = 0
+    """How often it ended."""
 
 
 class Supervisor:
@@ -98,6 +100,7 @@ class Supervisor:
         if child.process is None:
             return 0
         child.last_end = await child.process.wait()
+        child.ends += 1
         lived, child.process = child.process.age, None
         self._remember()
         return lived

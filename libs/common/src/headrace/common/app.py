@@ -89,7 +89,11 @@ def build(service: Service, settings: InfraSettings, *, clock: Clock | None = No
     """
     infra = _infra(service, settings, clock or SystemClock())
     parts = service.compose(infra)
-    app = FastAPI(title=f"Headrace {service.name}", description=service.description, lifespan=_lifespan(service, infra, parts))
+    app = FastAPI(
+        title=f"Headrace {service.name}",
+        description=service.description,
+        lifespan=_lifespan(service, infra, parts),
+    )
     problems.install(app)
     app.add_middleware(BodyLimit, max_bytes=settings.max_body_bytes)
     app.add_middleware(Observed, instruments=infra.instruments)
@@ -102,7 +106,9 @@ def build(service: Service, settings: InfraSettings, *, clock: Clock | None = No
 def _infra(service: Service, settings: InfraSettings, clock: Clock) -> Infra:
     tables = service.metadata.tables
     inbox = Inbox(tables[f"{service.name}.inbox"], tables[f"{service.name}.attempts"])
-    bus = Bus(settings.nats_url.get_secret_value(), service=service.name, drain_seconds=settings.drain_seconds)
+    bus = Bus(
+        settings.nats_url.get_secret_value(), service=service.name, drain_seconds=settings.drain_seconds
+    )
     engine = create_engine(
         settings.database_url.get_secret_value(), schema=service.name, pool_size=settings.database_pool_size
     )
@@ -215,7 +221,9 @@ async def _kept_running(loop: Callable[[], Awaitable[None]], pause: timedelta = 
         try:
             await loop()
         except HeadraceError as error:
-            log.warning("loop.postponed", extra={"loop": getattr(loop, "__qualname__", "?"), "error": str(error)})
+            log.warning(
+                "loop.postponed", extra={"loop": getattr(loop, "__qualname__", "?"), "error": str(error)}
+            )
         except Exception:
             log.exception("loop.failed", extra={"loop": getattr(loop, "__qualname__", "?")})
         await asyncio.sleep(pause.total_seconds())

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import nats.errors
 import nats.js.errors
@@ -24,7 +24,6 @@ log = logging.getLogger(__name__)
 
 FETCH_SECONDS = 2.0
 """How long one request for a message stands; after a broker restart, the longest that a consumer is deaf."""
-RECONNECT_SECONDS = 0.25
 BROKEN_PULL_SECONDS = 0.25
 """Pause after a failed fetch: a missing stream answers at once, and would be asked thousands of times a second."""
 PUBLISH_TIMEOUT_SECONDS = 5.0
@@ -60,7 +59,7 @@ class Bus:
             name=f"headrace-{service}",
             inbox_prefix=inbox_prefix(service),
             connect_timeout=5,
-            reconnect_time_wait=RECONNECT_SECONDS,
+            reconnect_time_wait=1,
             max_reconnect_attempts=-1,
             graceful_timeout=drain_seconds,
             ack_policy=AckPolicy.MANUAL,
@@ -96,7 +95,7 @@ class Bus:
         """
         try:
             await self._broker.connect()
-        except (nats.errors.Error, OSError, asyncio.TimeoutError) as error:
+        except (TimeoutError, nats.errors.Error, OSError) as error:
             raise Unavailable(f"NATS does not answer: {error}") from error
         self._client = self._broker.connection
 
@@ -108,7 +107,7 @@ class Bus:
         """
         try:
             await self.client.flush(timeout=2)
-        except (nats.errors.Error, OSError, asyncio.TimeoutError) as error:
+        except (TimeoutError, nats.errors.Error, OSError) as error:
             raise Unavailable("NATS does not answer") from error
 
     async def check_consumer(self, consumer: Consumer) -> None:
@@ -120,7 +119,7 @@ class Bus:
         stream = stream_of(consumer.message).name
         try:
             await self.jetstream.consumer_info(stream, consumer.name, timeout=2)
-        except (nats.errors.Error, nats.js.errors.Error, asyncio.TimeoutError) as error:
+        except (TimeoutError, nats.errors.Error, nats.js.errors.Error) as error:
             raise Unavailable(f"consumer {consumer.name} of stream {stream} does not answer") from error
 
     async def start(self, subscriptions: Sequence[Subscription]) -> None:
@@ -133,11 +132,14 @@ class Bus:
                 durable=consumer.name,
                 pull_sub=PullSub(batch_size=1),
                 ack_policy=AckPolicy.MANUAL,
+                decoder=_whole,
             )
             subscriber(each.consume)
             # FastStream's own loop asks a missing stream without a pause; a subscriber that has its subscription starts none.
-            subscriber.subscription = _PulledHere()
-            self._pulls.append(asyncio.create_task(self._pull(each, subscriber), name=f"pull {consumer.name}"))
+            subscriber.subscription = cast("JetStreamContext.PullSubscription", _PulledHere())
+            self._pulls.append(
+                asyncio.create_task(self._pull(each, subscriber), name=f"pull {consumer.name}")
+            )
         await self._broker.start()
 
     async def _pull(self, subscription: Subscription, subscriber: Any) -> None:
@@ -152,7 +154,7 @@ class Bus:
                     stream = stream_of(consumer.message).name
                     pull = await self.jetstream.pull_subscribe_bind(consumer.name, stream=stream)
                 [message] = await pull.fetch(1, timeout=FETCH_SECONDS)
-            except (nats.errors.TimeoutError, asyncio.TimeoutError):
+            except (TimeoutError, nats.errors.TimeoutError):
                 pass
             except (nats.errors.Error, nats.js.errors.Error, OSError) as error:
                 log.debug("bus.pull_failed", extra={"consumer": consumer.name, "error": str(error)})
@@ -181,7 +183,7 @@ class Bus:
         """
         try:
             await self.jetstream.publish(parcel.subject, parcel.body, headers=parcel.headers)
-        except (nats.errors.Error, nats.js.errors.Error, OSError, asyncio.TimeoutError) as error:
+        except (TimeoutError, nats.errors.Error, nats.js.errors.Error, OSError) as error:
             raise Unavailable(f"stream {parcel.stream} did not acknowledge: {error}") from error
 
     async def tell(self, message: Message, headers: dict[str, str]) -> None:
@@ -206,10 +208,12 @@ class Bus:
         seq = 1
         while True:
             try:
-                message = await self.jetstream.get_msg(stream, seq=seq, subject=subject, direct=True, next=True)
+                message = await self.jetstream.get_msg(
+                    stream, seq=seq, subject=subject, direct=True, next=True
+                )
             except nats.js.errors.NotFoundError:
                 return
-            except (nats.errors.Error, nats.js.errors.Error, OSError, asyncio.TimeoutError) as error:
+            except (TimeoutError, nats.errors.Error, nats.js.errors.Error, OSError) as error:
                 log.info("bus.kept_unread", extra={"stream": stream, "error": repr(error)})
                 return
             yield message
@@ -230,6 +234,11 @@ class Bus:
         """Flush and disconnect."""
         if self._client is not None:
             await self._broker.stop()
+
+
+async def _whole(delivery: NatsMessage) -> NatsMessage:
+    """Hand the delivery itself to the consumer, where FastStream would hand over its decoded body."""
+    return delivery
 
 
 class _PulledHere:

@@ -105,7 +105,7 @@ class ConsumerEdge:
                 else:
                     await self._act(message)
                     plan = None
-            except Exception as error:  # noqa: BLE001  (the edge: every failure becomes a decision)
+            except Exception as error:
                 plan = plan_retry(attempt, error, self._policy)
                 log.warning(
                     "delivery.failed",
@@ -154,7 +154,7 @@ class ConsumerEdge:
                 ),
                 reason=reason,
             )
-        except Exception as error:  # noqa: BLE001  (a dead letter that cannot be written is no dead letter yet)
+        except Exception as error:
             log.warning("delivery.not_buried", extra={"consumer": self._consumer.name}, exc_info=error)
             return Retry(self._policy.longest_delay)
         return Bury(reason)
@@ -172,7 +172,7 @@ class ConsumerEdge:
                 case Bury():
                     await delivery.reject()
                     return "buried"
-        except (nats.errors.Error, OSError, asyncio.TimeoutError) as error:
+        except (TimeoutError, nats.errors.Error, OSError) as error:
             log.info("delivery.untold", extra={"consumer": self._consumer.name, "error": repr(error)})
             return "untold"
 
@@ -204,7 +204,13 @@ class Corpse:
 
 
 async def bury(
-    handler: AnyHandler, database: Database, inbox: Inbox, *, message: Message | None, corpse: Corpse, reason: str
+    handler: AnyHandler,
+    database: Database,
+    inbox: Inbox,
+    *,
+    message: Message | None,
+    corpse: Corpse,
+    reason: str,
 ) -> None:
     """Give a message up: settle it as dead, tell the handler, and send the dead letter, in one transaction.
 
@@ -237,7 +243,9 @@ async def bury(
                 died_at=now,
             )
         )
-    log.error("delivery.buried", extra={"consumer": consumer.name, "message_id": original_id, "reason": reason})
+    log.error(
+        "delivery.buried", extra={"consumer": consumer.name, "message_id": original_id, "reason": reason}
+    )
 
 
 def readable(handler: AnyHandler, corpse: Corpse) -> Message | None:

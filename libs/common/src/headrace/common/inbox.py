@@ -66,7 +66,13 @@ class Inbox:
         )
 
     async def first_time(
-        self, connection: AsyncConnection, consumer: str, message_id: str, *, now: datetime, outcome: str = "done"
+        self,
+        connection: AsyncConnection,
+        consumer: str,
+        message_id: str,
+        *,
+        now: datetime,
+        outcome: str = "done",
     ) -> bool:
         """Claim a message in the transaction that acts on it; `False` when it was settled before."""
         row = await connection.execute(

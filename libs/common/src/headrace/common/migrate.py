@@ -27,7 +27,9 @@ async def upgrade(engine: AsyncEngine, package: str) -> None:
 def _upgrade(connection: Connection, package: str) -> None:
     schema = package.rpartition(".")[2]
     with connection.begin():
-        connection.execute(sa.text("SELECT pg_advisory_xact_lock(hashtext(:name))"), {"name": f"migrate {schema}"})
+        connection.execute(
+            sa.text("SELECT pg_advisory_xact_lock(hashtext(:name))"), {"name": f"migrate {schema}"}
+        )
         if not sa.inspect(connection).has_schema(schema):
             connection.execute(sa.schema.CreateSchema(schema))
         config = Config()

@@ -95,7 +95,9 @@ class Outbox:
         )
         self._forget = delete(table).where(c.message_id == func.any(bindparam("ids", type_=ARRAY(Text))))
         self._postpone = (
-            update(table).where(c.message_id == bindparam("id")).values(due_at=bindparam("due"), attempts=bindparam("n"))
+            update(table)
+            .where(c.message_id == bindparam("id"))
+            .values(due_at=bindparam("due"), attempts=bindparam("n"))
         )
 
     async def add(self, connection: AsyncConnection, parcels: Sequence[Parcel], *, now: datetime) -> None:
@@ -125,7 +127,9 @@ class Outbox:
         """Delete what every consumer has seen."""
         await connection.execute(self._forget, {"ids": list(message_ids)})
 
-    async def postpone(self, connection: AsyncConnection, parcels: Sequence[Parcel], *, now: datetime) -> None:
+    async def postpone(
+        self, connection: AsyncConnection, parcels: Sequence[Parcel], *, now: datetime
+    ) -> None:
         """Look again later, at growing distances, at what was sent once more."""
         later = [
             {

@@ -40,7 +40,8 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def malformed(_: Request, error: RequestValidationError) -> JSONResponse:
         found = [
-            {"at": ".".join(str(part) for part in each["loc"]), "problem": each["msg"]} for each in error.errors()
+            {"at": ".".join(str(part) for part in each["loc"]), "problem": each["msg"]}
+            for each in error.errors()
         ]
         first = found[0]
         detail = f"{first['at']}: {first['problem']}" + (f" (and {len(found) - 1} more)" if found[1:] else "")

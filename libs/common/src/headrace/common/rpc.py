@@ -1,6 +1,5 @@
 """Questions between services: NATS request/reply, registered with the services API so that `nats micro ls` shows them."""
 
-import asyncio
 import json
 import logging
 from collections.abc import Awaitable, Callable, Sequence
@@ -27,7 +26,9 @@ VERSION = "0.1.0"
 Q = TypeVar("Q", bound=Contract)
 R = TypeVar("R", bound=Contract)
 
-_KNOWN: dict[str, type[HeadraceError]] = {error.code: error for error in (Invalid, NotFound, Conflict, Unavailable)}
+_KNOWN: dict[str, type[HeadraceError]] = {
+    error.code: error for error in (Invalid, NotFound, Conflict, Unavailable)
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,7 @@ class Rpc:
             answer = await self._bus.client.request(
                 subject, question.model_dump_json().encode(), timeout=ASK_SECONDS, headers=headers
             )
-        except (nats.errors.Error, OSError, asyncio.TimeoutError) as error:
+        except (TimeoutError, nats.errors.Error, OSError) as error:
             raise Unavailable(f"service {service} does not answer {subject}", after=1) from error
         code = (answer.headers or {}).get("Nats-Service-Error-Code")
         if code is not None:

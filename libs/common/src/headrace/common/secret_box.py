@@ -39,7 +39,9 @@ class SecretBox:
         try:
             return self._fernet.decrypt(sealed).decode()
         except InvalidToken as error:
-            raise Invalid("a stored secret cannot be decrypted: its key is not in HEADRACE_SECRET_KEYS") from error
+            raise Invalid(
+                "a stored secret cannot be decrypted: its key is not in HEADRACE_SECRET_KEYS"
+            ) from error
 
     def rotate(self, sealed: bytes) -> bytes:
         """Encrypt again with the newest key."""

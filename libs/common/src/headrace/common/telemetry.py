@@ -95,7 +95,9 @@ def _exporting(
     tracers.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(f"{endpoint}/v1/traces", timeout=5)))
     trace.set_tracer_provider(tracers)
     loggers = LoggerProvider(resource=resource)
-    loggers.add_log_record_processor(BatchLogRecordProcessor(OTLPLogExporter(f"{endpoint}/v1/logs", timeout=5)))
+    loggers.add_log_record_processor(
+        BatchLogRecordProcessor(OTLPLogExporter(f"{endpoint}/v1/logs", timeout=5))
+    )
     exported = LoggingHandler(logger_provider=loggers)
     exported.addFilter(lambda record: not record.name.startswith("opentelemetry"))
     handlers.append(exported)

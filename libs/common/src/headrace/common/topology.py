@@ -59,7 +59,7 @@ async def keep(nats_url: str) -> None:
                 for sentence in set(drift) - known:
                     log.warning("topology.drift", extra={"difference": sentence})
                 known = set(drift)
-            except (nats.errors.Error, nats.js.errors.Error, OSError, asyncio.TimeoutError) as error:
+            except (TimeoutError, nats.errors.Error, nats.js.errors.Error, OSError) as error:
                 log.info("topology.unreachable", extra={"error": str(error)})
             await asyncio.sleep(KEEP_SECONDS)
 
@@ -75,7 +75,7 @@ async def _operator(url: str) -> AsyncIterator[Client]:
             reconnect_time_wait=0.25,
             allow_reconnect=True,
         )
-    except (nats.errors.Error, OSError, asyncio.TimeoutError) as error:
+    except (TimeoutError, nats.errors.Error, OSError) as error:
         raise Unavailable(f"NATS does not answer the operator: {error}") from error
     try:
         yield client
@@ -152,10 +152,20 @@ def _consumer_config(consumer: Consumer) -> api.ConsumerConfig:
     )
 
 
-_COMPARED = (
-    "subjects retention storage discard max_age max_bytes duplicate_window filter_subject ack_policy ack_wait max_deliver"
-    " max_ack_pending"
-).split()
+_COMPARED = [
+    "subjects",
+    "retention",
+    "storage",
+    "discard",
+    "max_age",
+    "max_bytes",
+    "duplicate_window",
+    "filter_subject",
+    "ack_policy",
+    "ack_wait",
+    "max_deliver",
+    "max_ack_pending",
+]
 
 
 def _differences(

@@ -178,7 +178,9 @@ class RunFinished(Contract):
     usage: TokenCount = TokenCount()
 
 
-RunNews = Annotated[RunStarted | TextDelta | ToolCalled | ToolReturned | RunFinished, Field(discriminator="kind")]
+RunNews = Annotated[
+    RunStarted | TextDelta | ToolCalled | ToolReturned | RunFinished, Field(discriminator="kind")
+]
 
 EVENTS_PER_ATTEMPT = 1_000_000
 """A later attempt's events sort after an earlier one's: `seq = attempt * EVENTS_PER_ATTEMPT + n`."""

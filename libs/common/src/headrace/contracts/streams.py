@@ -81,7 +81,9 @@ EVENTS = Stream(
     max_bytes=1024**3,
     dedupe_window=timedelta(minutes=2),
 )
-HOOKS = Stream("HOOKS", HookReceived, "workqueue", "Webhook deliveries to turn into runs.", (WEBHOOKS_INGEST,))
+HOOKS = Stream(
+    "HOOKS", HookReceived, "workqueue", "Webhook deliveries to turn into runs.", (WEBHOOKS_INGEST,)
+)
 INGEST = Stream("INGEST", IngestDocument, "workqueue", "Documents to index.", (RAG_INGEST,))
 USAGE = Stream("USAGE", UsageRecorded, "workqueue", "Model calls for the ledger.", (USAGE_LEDGER,))
 DEAD = Stream(

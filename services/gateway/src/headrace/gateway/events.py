@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from headrace.common.bus import Bus, Heard
@@ -92,20 +93,9 @@ class EventLog:
             after: The last event that the reader has; -1 for none.
             is_new: Nothing can have happened yet, so the stream need not be read.
         """
-        queue: asyncio.Queue[RunEvent] = asyncio.Queue(MAX_WAITING)
-        self._readers[run_id].add(queue)
         last = after
-        try:
-            if not is_new:
-                async for event in self._kept(run_id):
-                    if event.seq > last:
-                        if is_gap(last, event.seq):
-                            yield Gap(last, event.seq)
-                        last = event.seq
-                        yield event
-                        if isinstance(event.news, RunFinished):
-                            return
-            async for event in self._live(account_id, run_id, queue, ask_first=not is_new):
+        async with self._reading(run_id) as queue:
+            async for event in self._told(account_id, run_id, queue, is_new=is_new):
                 if event is None:
                     yield Silence()
                     continue
@@ -117,11 +107,28 @@ class EventLog:
                 yield event
                 if isinstance(event.news, RunFinished):
                     return
+
+    @asynccontextmanager
+    async def _reading(self, run_id: str) -> AsyncIterator[asyncio.Queue[RunEvent]]:
+        """A place among those who hear a run."""
+        queue: asyncio.Queue[RunEvent] = asyncio.Queue(MAX_WAITING)
+        self._readers[run_id].add(queue)
+        try:
+            yield queue
         finally:
-            readers = self._readers[run_id]
-            readers.discard(queue)
-            if not readers:
+            self._readers[run_id].discard(queue)
+            if not self._readers[run_id]:
                 del self._readers[run_id]
+
+    async def _told(
+        self, account_id: str, run_id: str, queue: asyncio.Queue[RunEvent], *, is_new: bool
+    ) -> AsyncIterator[RunEvent | None]:
+        """What is kept, then what is heard; the second began before the first, so nothing falls between them."""
+        if not is_new:
+            async for event in self._kept(run_id):
+                yield event
+        async for news in self._live(account_id, run_id, queue, ask_first=not is_new):
+            yield news
 
     async def _kept(self, run_id: str) -> AsyncIterator[RunEvent]:
         """What the stream still has of a run."""

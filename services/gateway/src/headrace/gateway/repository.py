@@ -41,10 +41,13 @@ async def bootstrap(
 
 
 _CURRENT = select(agent_revisions.c.definition).join(
-    agents, (agents.c.agent_id == agent_revisions.c.agent_id) & (agents.c.revision == agent_revisions.c.revision)
+    agents,
+    (agents.c.agent_id == agent_revisions.c.agent_id) & (agents.c.revision == agent_revisions.c.revision),
 )
 _CURRENT_OF_ACCOUNT = _CURRENT.where(agents.c.account_id == bindparam("account"))
-_NAMED = _CURRENT_OF_ACCOUNT.where(or_(agents.c.agent_id == bindparam("name"), agents.c.name == bindparam("name")))
+_NAMED = _CURRENT_OF_ACCOUNT.where(
+    or_(agents.c.agent_id == bindparam("name"), agents.c.name == bindparam("name"))
+)
 
 
 async def find_agent(connection: AsyncConnection, account_id: str, name_or_id: str) -> AgentRevision:
@@ -113,7 +116,9 @@ async def save_agent(connection: AsyncConnection, agent: AgentRevision, *, now: 
     """
     taken = await connection.scalar(
         select(agents.c.agent_id).where(
-            agents.c.account_id == agent.account_id, agents.c.name == agent.name, agents.c.agent_id != agent.agent_id
+            agents.c.account_id == agent.account_id,
+            agents.c.name == agent.name,
+            agents.c.agent_id != agent.agent_id,
         )
     )
     if taken is not None:
@@ -128,7 +133,9 @@ async def save_agent(connection: AsyncConnection, agent: AgentRevision, *, now: 
         .values(name=agent.name, revision=agent.revision)
     )
     if saved.rowcount != 1:
-        raise PreconditionFailed(f"agent {agent.name!r} is no longer at revision {agent.revision - 1}; read it again")
+        raise PreconditionFailed(
+            f"agent {agent.name!r} is no longer at revision {agent.revision - 1}; read it again"
+        )
     await _keep(connection, agent, now=now)
 
 

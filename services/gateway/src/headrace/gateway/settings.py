@@ -7,7 +7,9 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 class GatewaySettings(BaseSettings):
     """The public door."""
 
-    model_config = SettingsConfigDict(env_prefix="HEADRACE_GATEWAY_", extra="ignore", use_attribute_docstrings=True)
+    model_config = SettingsConfigDict(
+        env_prefix="HEADRACE_GATEWAY_", extra="ignore", use_attribute_docstrings=True
+    )
 
     port: int = 8080
     """HTTP port of the public API."""

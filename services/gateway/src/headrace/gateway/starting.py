@@ -61,7 +61,9 @@ async def start_run(wish: Wish, caller: Caller, clock: Clock) -> Started:
     )
     if first is not None:
         if first != wish.digest():
-            raise KeyReused("this Idempotency-Key was used for another request; take a new key for a new request")
+            raise KeyReused(
+                "this Idempotency-Key was used for another request; take a new key for a new request"
+            )
         return Started(run_id, is_new=False)
     await caller.tx.send(
         RunRequested(

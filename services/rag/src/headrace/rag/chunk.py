@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 _PAUSES = (
     re.compile(r"\n\s*\n"),
-    re.compile(r"(?<=[.!?…])[\"'”’)\]]*\s|[。！？]"),
+    re.compile(r"(?<=[.!?…])[\"'”’)\]]*\s|[。！？]"),  # noqa: RUF001  (typographic marks are meant)
     re.compile(r"\n"),
     re.compile(r"\s"),
 )

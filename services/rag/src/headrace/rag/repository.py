@@ -37,12 +37,16 @@ async def store_document(connection: AsyncConnection, wanted: IngestDocument, *,
     return (await connection.execute(storing)).first() is not None
 
 
-async def mark_indexed(connection: AsyncConnection, document: IngestDocument, *, chunks: int, now: datetime) -> None:
+async def mark_indexed(
+    connection: AsyncConnection, document: IngestDocument, *, chunks: int, now: datetime
+) -> None:
     """Say that a document can be found, by so many passages."""
     await _mark(connection, document, state="indexed", chunks=chunks, error=None, now=now)
 
 
-async def mark_failed(connection: AsyncConnection, document: IngestDocument, *, error: str, now: datetime) -> None:
+async def mark_failed(
+    connection: AsyncConnection, document: IngestDocument, *, error: str, now: datetime
+) -> None:
     """Say why a document cannot be found."""
     await _mark(connection, document, state="failed", chunks=0, error=_storable(error), now=now)
 
@@ -55,8 +59,8 @@ async def find_document(
     query = select(c.document_id, c.knowledge_base_id, c.title, c.state, c.chunks, c.error).where(
         c.account_id == account_id, c.document_id == document_id
     )
-    row = (await connection.execute(query)).one_or_none()
-    return None if row is None else Document.model_validate(dict(row._mapping))
+    row = (await connection.execute(query)).mappings().one_or_none()
+    return None if row is None else Document.model_validate(dict(row))
 
 
 async def remove_document(connection: AsyncConnection, account_id: AccountId, document_id: Token) -> bool:
@@ -80,9 +84,7 @@ async def _mark(
 ) -> None:
     marking = (
         update(documents)
-        .where(
-            documents.c.account_id == document.account_id, documents.c.document_id == document.document_id
-        )
+        .where(documents.c.account_id == document.account_id, documents.c.document_id == document.document_id)
         .values(state=state, chunks=chunks, error=error, updated_at=now)
     )
     await connection.execute(marking)

@@ -9,7 +9,9 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 class RagSettings(BaseSettings):
     """Where the index is, and how documents are cut. Prefix `HEADRACE_RAG_`."""
 
-    model_config = SettingsConfigDict(env_prefix="HEADRACE_RAG_", extra="ignore", use_attribute_docstrings=True)
+    model_config = SettingsConfigDict(
+        env_prefix="HEADRACE_RAG_", extra="ignore", use_attribute_docstrings=True
+    )
 
     port: int = Field(default=8013, ge=1, le=65_535)
     """The HTTP port."""

@@ -42,7 +42,9 @@ class AgentLoop:
         tool_timeout: Seconds for one tool call.
     """
 
-    def __init__(self, model: Model, tools: Mapping[str, Tool], limits: RunLimits, *, tool_timeout: float) -> None:
+    def __init__(
+        self, model: Model, tools: Mapping[str, Tool], limits: RunLimits, *, tool_timeout: float
+    ) -> None:
         self._model, self._tools, self._limits, self._tool_timeout = model, tools, limits, tool_timeout
 
     async def run(
@@ -116,9 +118,7 @@ class AgentLoop:
                 failed, result = True, f"error: {error}"
             except TimeoutError:
                 failed, result = True, f"error: {call.name} took longer than {self._tool_timeout:.0f} s"
-        await teller.tell(
-            ToolReturned(call_id=call.call_id, name=call.name, result=result, is_error=failed)
-        )
+        await teller.tell(ToolReturned(call_id=call.call_id, name=call.name, result=result, is_error=failed))
         return result
 
 
@@ -134,7 +134,9 @@ def _resolve(call: ToolCall, tools: Mapping[str, Tool]) -> tuple[Tool, dict[str,
     try:
         arguments = json.loads(call.arguments or "{}")
     except json.JSONDecodeError as error:
-        raise ToolError(f"the arguments are not JSON ({error.msg} at {error.pos}); nothing was done") from error
+        raise ToolError(
+            f"the arguments are not JSON ({error.msg} at {error.pos}); nothing was done"
+        ) from error
     if not isinstance(arguments, dict):
         raise ToolError("the arguments must be a JSON object; nothing was done")
     return tool, arguments

@@ -68,7 +68,9 @@ class Attempts:
             await asyncio.sleep(self._lease.total_seconds() / 3)
             try:
                 async with self._db.transaction() as tx:
-                    await repository.renew(tx.connection, attempt.lease, until=self._clock.now() + self._lease)
+                    await repository.renew(
+                        tx.connection, attempt.lease, until=self._clock.now() + self._lease
+                    )
             except Unavailable as error:
                 log.warning("run.unheld", extra={"run_id": attempt.lease.run_id, "error": str(error)})
 
@@ -76,20 +78,24 @@ class Attempts:
         lease = attempt.lease
         try:
             if lease.attempt > self._policy.attempts:
-                end = _failure("attempts_exhausted", f"none of {lease.attempt - 1} attempts came to an end", attempt)
+                end = _failure(
+                    "attempts_exhausted", f"none of {lease.attempt - 1} attempts came to an end", attempt
+                )
             else:
                 end = await self._run(attempt)
         except LeaseLost:
             raise
-        except Exception as error:  # noqa: BLE001  (every failure of a run becomes its outcome)
+        except Exception as error:
             plan = plan_retry(lease.attempt, error, self._policy)
             if isinstance(plan, Retry):
-                log.warning("run.postponed", extra={"run_id": lease.run_id, "seconds": plan.delay}, exc_info=error)
+                log.warning(
+                    "run.postponed", extra={"run_id": lease.run_id, "seconds": plan.delay}, exc_info=error
+                )
                 await self._let_go(lease, seconds=plan.delay)
                 return
             code = error.code if isinstance(error, HeadraceError) else "internal"
             if code == "internal":
-                log.error("run.broke", extra={"run_id": lease.run_id}, exc_info=error)
+                log.exception("run.broke", extra={"run_id": lease.run_id})
             sentence = error.message if isinstance(error, HeadraceError) else describe(error)
             end = _failure(code, sentence, attempt)
         await self._finish(attempt, end)

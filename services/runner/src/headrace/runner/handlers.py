@@ -86,7 +86,9 @@ class Runs:
 
     async def give_up(self, admitted: RunAdmitted, reason: str, tx: Transaction) -> None:
         """A run that could not even be taken failed, so that nobody waits for it for ever."""
-        end = RunFinished(state="failed", error_code="not_dispatched", error=f"the run was given up: {reason}")
+        end = RunFinished(
+            state="failed", error_code="not_dispatched", error=f"the run was given up: {reason}"
+        )
         await repository.record(tx.connection, admitted.request)
         await self._end(admitted.run_id, admitted.request.account_id, end, tx)
 
@@ -117,7 +119,10 @@ def handlers(runs: Runs, settings: RunnerSettings) -> tuple[AnyHandler, ...]:
             concurrency=settings.interactive_runs,
         ),
         LongHandler(
-            consumer=RUNNER_BACKGROUND, act=runs.dispatch, buried=runs.give_up, concurrency=settings.background_runs
+            consumer=RUNNER_BACKGROUND,
+            act=runs.dispatch,
+            buried=runs.give_up,
+            concurrency=settings.background_runs,
         ),
         Handler(consumer=RUNNER_CONTROL, act=runs.control, concurrency=4),
     )

@@ -93,7 +93,9 @@ async def find_abandoned(connection: AsyncConnection, *, now: datetime) -> RunRe
     return None if request is None else RunRequested.model_validate(request)
 
 
-_held = and_(runs.c.run_id == bindparam("id"), runs.c.epoch == bindparam("fence"), runs.c.state == RunState.RUNNING)
+_held = and_(
+    runs.c.run_id == bindparam("id"), runs.c.epoch == bindparam("fence"), runs.c.state == RunState.RUNNING
+)
 _RENEW = update(runs).where(_held).values(lease_until=bindparam("until"))
 _RELEASE = update(runs).where(_held).values(lease_until=bindparam("until"))
 _PIN = update(runs).where(_held).values(agent_revision=bindparam("revision"))
@@ -178,7 +180,9 @@ async def report(connection: AsyncConnection, account_id: str, run_id: str) -> R
     Raises:
         NotFound: The account has no such run (yet).
     """
-    found = await connection.execute(select(runs).where(runs.c.run_id == run_id, runs.c.account_id == account_id))
+    found = await connection.execute(
+        select(runs).where(runs.c.run_id == run_id, runs.c.account_id == account_id)
+    )
     row = found.mappings().first()
     if row is None:
         raise NotFound(f"there is no run {run_id}")

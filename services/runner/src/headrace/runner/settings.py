@@ -7,7 +7,9 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 class RunnerSettings(BaseSettings):
     """How much a runner does at once, and how long it may take."""
 
-    model_config = SettingsConfigDict(env_prefix="HEADRACE_RUNNER_", extra="ignore", use_attribute_docstrings=True)
+    model_config = SettingsConfigDict(
+        env_prefix="HEADRACE_RUNNER_", extra="ignore", use_attribute_docstrings=True
+    )
 
     port: int = 8012
     """HTTP port, for health and metrics."""
@@ -32,7 +34,9 @@ class RunnerSettings(BaseSettings):
 class ModelSettings(BaseSettings):
     """The shared default model, for agents that name none."""
 
-    model_config = SettingsConfigDict(env_prefix="HEADRACE_DEFAULT_", extra="ignore", use_attribute_docstrings=True)
+    model_config = SettingsConfigDict(
+        env_prefix="HEADRACE_DEFAULT_", extra="ignore", use_attribute_docstrings=True
+    )
 
     model: str
     """A LiteLLM model name, such as `openai/gpt-5-mini` or `openai/<any>` with an `api_base`."""

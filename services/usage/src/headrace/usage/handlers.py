@@ -22,7 +22,9 @@ class Admission:
         refusal = await self._rate.take(request.account_id, request.run_id, now=now)
         await repository.record_decision(tx.connection, request, refusal=refusal, now=now)
         if refusal is None:
-            await tx.send(RunAdmitted(run_id=request.run_id, lane=request.lane, request=request, admitted_at=now))
+            await tx.send(
+                RunAdmitted(run_id=request.run_id, lane=request.lane, request=request, admitted_at=now)
+            )
         else:
             await tx.send(self._refused(request, "rate_limited", refusal))
 
@@ -30,7 +32,9 @@ class Admission:
         """A request that could not be decided is refused, so that nobody waits for it for ever."""
         now = self._clock.now()
         await repository.record_decision(tx.connection, request, refusal=reason, now=now)
-        await tx.send(self._refused(request, "not_decided", "the run could not be admitted; an operator was told"))
+        await tx.send(
+            self._refused(request, "not_decided", "the run could not be admitted; an operator was told")
+        )
 
     def _refused(self, request: RunRequested, code: str, sentence: str) -> RunEvent:
         return RunEvent(

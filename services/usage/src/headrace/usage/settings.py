@@ -9,7 +9,9 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 class UsageSettings(BaseSettings):
     """How runs are let in."""
 
-    model_config = SettingsConfigDict(env_prefix="HEADRACE_USAGE_", extra="ignore", use_attribute_docstrings=True)
+    model_config = SettingsConfigDict(
+        env_prefix="HEADRACE_USAGE_", extra="ignore", use_attribute_docstrings=True
+    )
 
     port: int = 8016
     """HTTP port, for health and metrics."""

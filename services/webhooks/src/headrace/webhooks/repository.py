@@ -25,7 +25,10 @@ class StoredSubscription:
 
 
 async def add_or_find(connection: AsyncConnection, new: StoredSubscription) -> StoredSubscription:
-    """Store a subscription; where its id is taken, answer what has it, whose ever that is."""
+    """Store a subscription; where its id is taken, answer what has it, whose ever that is.
+
+    The conflict updates a row without a change, since one that does nothing would answer no row.
+    """
     adding = insert(subscriptions).values(
         subscription_id=new.subscription_id,
         account_id=new.account_id,
@@ -34,7 +37,6 @@ async def add_or_find(connection: AsyncConnection, new: StoredSubscription) -> S
         secret_sealed=new.secret_sealed,
         created_at=new.created_at,
     )
-    # An update that changes nothing: a conflict that does nothing would answer no row.
     either = adding.on_conflict_do_update(
         index_elements=["subscription_id"], set_={"subscription_id": adding.excluded.subscription_id}
     ).returning(*subscriptions.c)

@@ -1,6 +1,6 @@
 """Tool: what a model can ask for. These cannot write anything, by construction (effect `none`)."""
 
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 
 class ToolError(Exception):
@@ -10,9 +10,9 @@ class ToolError(Exception):
 class Tool(Protocol):
     """A named function with a described input."""
 
-    name: str
-    description: str
-    parameters: dict[str, Any]
+    name: ClassVar[str]
+    description: ClassVar[str]
+    parameters: ClassVar[dict[str, Any]]
     """JSON Schema of the arguments object."""
 
     async def call(self, arguments: dict[str, Any], *, account_id: str) -> str:

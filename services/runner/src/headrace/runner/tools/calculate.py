@@ -26,8 +26,8 @@ _UNARY: Mapping[type[ast.unaryop], Callable[[Any], Any]] = {ast.UAdd: operator.p
 class Calculate:
     """Evaluates an arithmetic expression."""
 
-    name = "calculate"
-    description = "Evaluate an arithmetic expression with + - * / // % ** and parentheses."
+    name: ClassVar[str] = "calculate"
+    description: ClassVar[str] = "Evaluate an arithmetic expression with + - * / // % ** and parentheses."
     parameters: ClassVar[dict[str, Any]] = {
         "type": "object",
         "properties": {"expression": {"type": "string", "description": "Such as (2 + 3) * 4"}},

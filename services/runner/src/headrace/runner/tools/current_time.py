@@ -10,8 +10,8 @@ from headrace.runner.tools.base import ToolError
 class CurrentTime:
     """Tells the time in a time zone."""
 
-    name = "current_time"
-    description = "The current date and time, in a time zone (UTC unless one is given)."
+    name: ClassVar[str] = "current_time"
+    description: ClassVar[str] = "The current date and time, in a time zone (UTC unless one is given)."
     parameters: ClassVar[dict[str, Any]] = {
         "type": "object",
         "properties": {"time_zone": {"type": "string", "description": "An IANA name such as Europe/Berlin"}},

@@ -14,8 +14,10 @@ MAX_QUERY = 4_000
 class SearchKnowledgeTool:
     """Finds passages in the documents that the account has indexed."""
 
-    name = "search_knowledge"
-    description = "Search the documents of this account; answers the best passages with their titles."
+    name: ClassVar[str] = "search_knowledge"
+    description: ClassVar[str] = (
+        "Search the documents of this account; answers the best passages with their titles."
+    )
     parameters: ClassVar[dict[str, Any]] = {
         "type": "object",
         "properties": {"query": {"type": "string", "description": "What to look for"}},
@@ -34,4 +36,6 @@ class SearchKnowledgeTool:
             raise ToolError(f"the search did not work: {error}") from error
         if not found.items:
             return "nothing was found"
-        return json.dumps([{"title": p.title, "document": p.document_id, "text": p.text} for p in found.items])
+        return json.dumps(
+            [{"title": p.title, "document": p.document_id, "text": p.text} for p in found.items]
+        )

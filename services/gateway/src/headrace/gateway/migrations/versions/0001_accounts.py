@@ -60,5 +60,14 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    for table in ("requests", "agent_revisions", "agents", "api_keys", "accounts", "attempts", "inbox", "outbox"):
+    for table in (
+        "requests",
+        "agent_revisions",
+        "agents",
+        "api_keys",
+        "accounts",
+        "attempts",
+        "inbox",
+        "outbox",
+    ):
         op.drop_table(table, schema="gateway")

@@ -1,0 +1,70 @@
+"""Composition root of the gateway."""
+
+from headrace.common.app import Infra, Parts, Service
+from headrace.common.rpc import answers
+from headrace.contracts.agents import AgentRevision, FindAgent
+from headrace.contracts.ids import new_id
+from headrace.gateway import repository
+from headrace.gateway.api.agents import TOOLS, agents_router
+from headrace.gateway.api.chat import chat_router
+from headrace.gateway.api.knowledge import knowledge_router
+from headrace.gateway.api.runs import runs_router
+from headrace.gateway.api.triggers import triggers_router
+from headrace.gateway.auth import Door, hash_key
+from headrace.gateway.events import EventLog
+from headrace.gateway.models import metadata
+from headrace.gateway.settings import GatewaySettings
+
+FIRST_INSTRUCTION = "You are a helpful assistant. Use the tools that you have when they help, and say so when you do not know."
+
+
+def create_service(settings: GatewaySettings) -> Service:
+    """The gateway as a value."""
+
+    def compose(infra: Infra) -> Parts:
+        door = Door(infra.db)
+        events = EventLog(infra.bus, infra.rpc, doubt=settings.doubt_seconds, ping=settings.ping_seconds)
+
+        async def find_agent(question: FindAgent) -> AgentRevision:
+            async with infra.db.transaction() as tx:
+                return await repository.find_revision(
+                    tx.connection, question.account_id, question.agent_id, question.revision
+                )
+
+        async def prepare() -> None:
+            await _bootstrap(infra, settings)
+            await events.listen()
+
+        return Parts(
+            routes=(
+                chat_router(door, events, infra.clock, patience=settings.answer_seconds),
+                runs_router(door, events, infra.rpc, infra.clock),
+                agents_router(door, infra.clock),
+                triggers_router(door, infra.rpc),
+                knowledge_router(door, infra.rpc),
+            ),
+            answers=(answers(FindAgent, find_agent),),
+            prepare=prepare,
+        )
+
+    return Service("gateway", "The public API of Headrace.", metadata, compose)
+
+
+async def _bootstrap(infra: Infra, settings: GatewaySettings) -> None:
+    """See that the bootstrap key opens an account."""
+    if settings.bootstrap_key is None:
+        return
+    account_id = new_id()
+    agent = AgentRevision(
+        agent_id=new_id(),
+        account_id=account_id,
+        revision=1,
+        name="assistant",
+        instruction=FIRST_INSTRUCTION,
+        tools=TOOLS,
+    )
+    key_hash = hash_key(settings.bootstrap_key.get_secret_value())
+    async with infra.db.transaction() as tx:
+        await repository.bootstrap(
+            tx.connection, key_hash=key_hash, account_id=account_id, agent=agent, now=infra.clock.now()
+        )
