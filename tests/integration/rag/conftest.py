@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
+from headrace.local.loopback import free_port
 from headrace.local.postgres_server import PostgresServer
-from headrace.local.server import free_port
 from headrace.rag.service import create_service
 from headrace.rag.settings import RagSettings
 from tests.support.service_database import ServiceDatabase, service_database

@@ -1,6 +1,8 @@
 """The index of passages, on a real LanceDB and with the real embedder."""
 
 import asyncio
+from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -53,6 +55,28 @@ async def test_a_search_finds_by_words(index: PassageIndex) -> None:
     await fill(index)
 
     assert (await found(index, "4417"))[0] == TAXES
+
+
+def number(order: int) -> str:
+    return str(order * 7919)
+
+
+def digest(order: int) -> str:
+    return sha256(b"%d" % order).hexdigest()
+
+
+def without_spaces(order: int) -> str:
+    return f"合同{order * 7919}号"
+
+
+@pytest.mark.parametrize("named", [number, digest, without_spaces])
+async def test_a_name_is_found_among_many_alike(index: PassageIndex, named: Callable[[int], str]) -> None:
+    shelves = [", ".join(named(order) for order in range(first, first + 8)) for first in range(0, 800, 8)]
+    await index.replace(document("orders", name="orders"), [Chunk(0, shelf) for shelf in shelves])
+
+    [best, *_] = await found(index, f"where is {named(431)}?")
+
+    assert named(431) in best
 
 
 async def test_a_passage_tells_its_document(index: PassageIndex) -> None:

@@ -4,13 +4,15 @@ import json
 import sysconfig
 from pathlib import Path
 
+from headrace.local.loopback import exchange
 from headrace.local.private_file import write_private
 from headrace.local.process import ChildSpec, Stage
-from headrace.local.server import EmbeddedServer, exchange, plain_environment
+from headrace.local.server import EmbeddedServer, plain_environment
 
 _CONFIG = """\
 server_name: headrace
 listen: "127.0.0.1:{port}"
+max_payload: 8MB
 jetstream {{
   store_dir: {store}
   sync_interval: {sync}

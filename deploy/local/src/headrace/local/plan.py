@@ -8,7 +8,7 @@ from functools import cached_property
 from headrace.local.default_model import DefaultModel, choose_model
 from headrace.local.process import ChildSpec, Stage
 from headrace.local.server import plain_environment
-from headrace.local.state import OPERATOR, Home, Secrets
+from headrace.local.state import OPERATOR, SERVICES, Home, Secrets
 
 DEMO_MODEL = "demo_model"
 
@@ -123,7 +123,12 @@ class Plan:
             f"HEADRACE_{name.upper()}_PORT": str(self.ports[name]),
             "PYTHONUNBUFFERED": "1",
         }
-        return ours | self._own_settings(name) | dict(self.environment)
+        return {**ours, **self._own_settings(name), **self._inherited(name)}
+
+    def _inherited(self, name: str) -> dict[str, str]:
+        """The user's environment less what is meant for another service, such as the operator's identity."""
+        others = tuple(f"HEADRACE_{other.upper()}_" for other in SERVICES if other != name)
+        return {key: value for key, value in self.environment.items() if not key.startswith(others)}
 
     def _own_settings(self, name: str) -> Mapping[str, str]:
         match name:

@@ -4,8 +4,8 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
+from headrace.local.loopback import free_port, is_free
 from headrace.local.private_file import write_private
-from headrace.local.server import free_port, is_free
 
 
 def choose_ports(

@@ -11,6 +11,7 @@ from pathlib import Path
 from headrace.local.server import StartError
 
 _NAME = "headrace-postgres"
+_MAKE = ("useradd", "--system", "--user-group", "--no-create-home", "--shell", "/usr/sbin/nologin", _NAME)
 
 
 def unprivileged_user() -> str | None:
@@ -22,17 +23,8 @@ def unprivileged_user() -> str | None:
     if os.geteuid() != 0:
         return None
     if not _exists():
-        command = [
-            "useradd",
-            "--system",
-            "--user-group",
-            "--no-create-home",
-            "--shell",
-            "/usr/sbin/nologin",
-            _NAME,
-        ]
         with contextlib.suppress(FileNotFoundError):
-            subprocess.run(command, capture_output=True, check=False)
+            subprocess.run(_MAKE, capture_output=True, check=False)  # noqa: S603  (a constant)
     if not _exists():
         raise StartError(
             f"PostgreSQL does not run as root, and the system user {_NAME} could not be made. "

@@ -2,8 +2,6 @@
 
 import asyncio
 import os
-import secrets
-import socket
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -13,7 +11,6 @@ from headrace.local.logs import tail
 from headrace.local.process import ChildSpec, Process
 
 _PING_SECONDS = 0.03
-_LOOPBACK = "127.0.0.1"
 
 
 class StartError(Exception):
@@ -129,42 +126,6 @@ class EmbeddedServer(ABC):
             f"{self.name} {what} (port {self.port}, data in {self.folder}).\n{tail(self.log)}\n"
             f"What to do: read {self.log}; free the port or the disk if it says so, then start again."
         )
-
-
-def free_port() -> int:
-    """A loopback port that nobody listens on, outside the range that outgoing connections draw from."""
-    while not is_free(port := 20_000 + secrets.randbelow(12_000)):
-        pass
-    return port
-
-
-def is_free(port: int) -> bool:
-    """Whether nobody listens on a loopback port."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((_LOOPBACK, port))
-        except OSError:
-            return False
-        return True
-
-
-async def exchange(port: int, request: bytes = b"") -> bytes:
-    """Connect to a loopback port, send a line and read one.
-
-    Raises:
-        ConnectionError: Nobody listens, or the answer does not come.
-    """
-    reader, writer = await asyncio.open_connection(_LOOPBACK, port)
-    try:
-        writer.write(request)
-        async with asyncio.timeout(1):
-            return await reader.readline()
-    except TimeoutError as error:
-        raise ConnectionError(f"port {port} does not answer") from error
-    finally:
-        writer.close()
-        await writer.wait_closed()
 
 
 def plain_environment() -> Mapping[str, str]:

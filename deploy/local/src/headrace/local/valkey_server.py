@@ -4,9 +4,10 @@ import json
 from importlib.util import find_spec
 from pathlib import Path
 
+from headrace.local.loopback import exchange
 from headrace.local.private_file import write_private
 from headrace.local.process import ChildSpec, Stage
-from headrace.local.server import EmbeddedServer, StartError, exchange, plain_environment
+from headrace.local.server import EmbeddedServer, StartError, plain_environment
 
 _CONFIG = """\
 bind 127.0.0.1

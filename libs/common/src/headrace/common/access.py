@@ -8,9 +8,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from headrace.common.bus import inbox_prefix
-from headrace.common.sweeper import REBUILT_SUBJECT
-from headrace.common.undertaker import ADVISORY
+from headrace.contracts.broker import MAX_DELIVERIES_ADVISORY, REBUILT_SUBJECT, inbox_prefix
 from headrace.contracts.deliveries import DeadLetter
 from headrace.contracts.hooks import HookReceived
 from headrace.contracts.knowledge import IngestDocument
@@ -83,7 +81,10 @@ def permissions(service: str) -> Permissions:
         f"rpc.{service}.>",
         "$SRV.>",
         REBUILT_SUBJECT,
-        *(ADVISORY.format(stream=stream.name, consumer=consumer.name) for stream, consumer in own),
+        *(
+            MAX_DELIVERIES_ADVISORY.format(stream=stream.name, consumer=consumer.name)
+            for stream, consumer in own
+        ),
     ]
     return Permissions(tuple(dict.fromkeys(publish)), tuple(subscribe))
 

@@ -16,7 +16,7 @@ from redis.exceptions import RedisError
 from sqlalchemy import MetaData
 from starlette.responses import JSONResponse
 
-from headrace.common import migrate, problems, telemetry
+from headrace.common import problems, telemetry
 from headrace.common.bus import Bus
 from headrace.common.clock import Clock, SystemClock
 from headrace.common.consumer import AnyHandler, ConsumerEdge
@@ -27,10 +27,11 @@ from headrace.common.inbox import Inbox
 from headrace.common.outbox import Outbox
 from headrace.common.rpc import Answer, Rpc
 from headrace.common.settings import InfraSettings
-from headrace.common.sweeper import REBUILT_SUBJECT, Sweeper
+from headrace.common.sweeper import Sweeper
 from headrace.common.telemetry import Instruments
 from headrace.common.undertaker import Undertaker
 from headrace.common.web import BodyLimit, Observed
+from headrace.contracts.broker import REBUILT_SUBJECT
 from headrace.contracts.deliveries import UNSEEN_VERB, FindUnseen, Unseen
 
 log = logging.getLogger(__name__)
@@ -165,6 +166,8 @@ async def _connect(service: Service, infra: Infra, parts: Parts) -> None:
     await _patiently(infra.db.check, patience)
     await _patiently(lambda: check_redis(infra.redis), patience)
     if infra.settings.migrate_on_start:
+        from headrace.common import migrate  # noqa: PLC0415  (Alembic takes a second to import; production never does)
+
         await migrate.upgrade(infra.db.engine, service.package)
     for handler in parts.handlers:
         await _patiently(lambda handler=handler: infra.bus.check_consumer(handler.consumer), patience)  # type: ignore[misc]  # a default binds the loop's value
@@ -290,6 +293,8 @@ def main(service: Service, settings: InfraSettings, *, port: int, argv: Sequence
         case [] | ["serve"]:
             serve(service, settings, port=port)
         case ["migrate"]:
+            from headrace.common import migrate  # noqa: PLC0415  (as above)
+
             engine = create_engine(settings.database_url.get_secret_value(), schema=service.name, pool_size=1)
             migrate.migrate_now(engine, service.package)
         case _:

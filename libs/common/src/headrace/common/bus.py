@@ -1,6 +1,7 @@
 """The bus: the only code that connects to NATS, configures a subscription or publishes."""
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from nats.js.api import RawStreamMsg
 
 from headrace.common.errors import Unavailable
 from headrace.common.outbox import Parcel
+from headrace.contracts.broker import inbox_prefix
 from headrace.contracts.message import Message
 from headrace.contracts.streams import Consumer, stream_of
 
@@ -69,6 +71,7 @@ class Bus:
         )
         self._client: Client | None = None
         self._pulls: list[asyncio.Task[None]] = []
+        self._pulled: list[JetStreamContext.PullSubscription] = []
         self._in_hand: set[asyncio.Task[None]] = set()
 
     @property
@@ -153,6 +156,7 @@ class Bus:
                 if pull is None:
                     stream = stream_of(consumer.message).name
                     pull = await self.jetstream.pull_subscribe_bind(consumer.name, stream=stream)
+                    self._pulled.append(pull)
                 [message] = await pull.fetch(1, timeout=FETCH_SECONDS)
             except (TimeoutError, nats.errors.TimeoutError):
                 pass
@@ -169,11 +173,11 @@ class Bus:
 
     async def publish(self, parcels: Sequence[Parcel]) -> None:
         """Send what is in the outbox already, without waiting: what the broker does not keep, the sweep sends again."""
-        try:
-            for parcel in parcels:
+        for parcel in parcels:
+            try:
                 await self.client.publish(parcel.subject, parcel.body, headers=parcel.headers)
-        except (nats.errors.Error, OSError, Unavailable) as error:
-            log.warning("bus.publish_postponed", extra={"messages": len(parcels), "error": str(error)})
+            except (nats.errors.Error, OSError, Unavailable) as error:
+                log.warning("bus.publish_postponed", extra={"subject": parcel.subject, "error": repr(error)})
 
     async def publish_acknowledged(self, parcel: Parcel) -> None:
         """Send a message and wait until the stream has it.
@@ -224,6 +228,9 @@ class Bus:
         for pull in self._pulls:
             pull.cancel()
         await asyncio.gather(*self._pulls, return_exceptions=True)
+        for pulled in self._pulled:  # an answer that nobody reads would keep the connection from draining
+            with contextlib.suppress(nats.errors.Error):
+                await pulled.unsubscribe()
         if self._in_hand:
             _, late = await asyncio.wait(self._in_hand, timeout=self._drain_seconds)
             for task in late:
@@ -246,11 +253,6 @@ class _PulledHere:
 
     async def unsubscribe(self) -> None:
         """Nothing to do: the bus cancels its own pulls."""
-
-
-def inbox_prefix(user: str) -> str:
-    """Where replies to a user arrive, so that no user can listen to another's replies."""
-    return f"_INBOX.{user}"
 
 
 async def _log_connection_error(error: Exception) -> None:

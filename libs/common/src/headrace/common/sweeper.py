@@ -10,7 +10,7 @@ from headrace.common.bus import Bus
 from headrace.common.db import Database
 from headrace.common.errors import HeadraceError, Unavailable
 from headrace.common.inbox import Inbox
-from headrace.common.outbox import SETTLING_TIME, Parcel
+from headrace.common.outbox import Parcel
 from headrace.common.rpc import Rpc
 from headrace.contracts.deliveries import UNSEEN_VERB, FindUnseen, Unseen
 from headrace.contracts.streams import STREAMS, Consumer, matches
@@ -20,8 +20,6 @@ log = logging.getLogger(__name__)
 SWEEP_SECONDS = 2.0
 BATCH = 500
 INBOX_KEPT = timedelta(days=7)
-REBUILT_SUBJECT = "topology.rebuilt"
-"""Said by the keeper of the topology when it had to make a stream again: nobody should wait for the next look."""
 
 
 class Sweeper:
@@ -109,6 +107,3 @@ class Sweeper:
 def _consumers(parcel: Parcel) -> list[Consumer]:
     [stream] = [stream for stream in STREAMS if stream.name == parcel.stream]
     return [consumer for consumer in stream.consumers if matches(consumer.filter_subject, parcel.subject)]
-
-
-__all__ = ["REBUILT_SUBJECT", "SETTLING_TIME", "Sweeper"]

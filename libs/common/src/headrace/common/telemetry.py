@@ -23,6 +23,7 @@ from headrace.common.settings import InfraSettings
 _tracer = trace.get_tracer("headrace")
 
 _RECORD_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+_VENDORS_FIELDS = frozenset({"color_message", "litellm_redacted"})
 
 
 class JsonFormatter(logging.Formatter):
@@ -41,7 +42,9 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "event": record.getMessage(),
         }
-        line |= {key: value for key, value in vars(record).items() if key not in _RECORD_FIELDS}
+        line |= {
+            key: value for key, value in vars(record).items() if key not in _RECORD_FIELDS | _VENDORS_FIELDS
+        }
         context = trace.get_current_span().get_span_context()
         if context.is_valid:
             line["trace_id"] = trace.format_trace_id(context.trace_id)

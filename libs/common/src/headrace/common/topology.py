@@ -12,9 +12,8 @@ from nats.aio.client import Client
 from nats.js import JetStreamContext, api
 
 from headrace.common.access import OPERATOR
-from headrace.common.bus import inbox_prefix
 from headrace.common.errors import Unavailable
-from headrace.common.sweeper import REBUILT_SUBJECT
+from headrace.contracts.broker import REBUILT_SUBJECT, inbox_prefix
 from headrace.contracts.streams import KEY_VALUE_BUCKETS, OBJECT_STORES, STREAMS, Consumer, Stream
 
 log = logging.getLogger(__name__)

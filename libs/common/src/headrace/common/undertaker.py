@@ -17,11 +17,10 @@ from headrace.common.bus import Bus
 from headrace.common.consumer import AnyHandler, Corpse, bury, readable
 from headrace.common.db import Database
 from headrace.common.inbox import Inbox
+from headrace.contracts.broker import MAX_DELIVERIES_ADVISORY
 from headrace.contracts.streams import stream_of
 
 log = logging.getLogger(__name__)
-
-ADVISORY = "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.{stream}.{consumer}"
 
 
 class Undertaker:
@@ -34,7 +33,9 @@ class Undertaker:
         """Listen for all handlers; of several replicas, one hears each advisory."""
         for handler in handlers:
             consumer = handler.consumer
-            subject = ADVISORY.format(stream=stream_of(consumer.message).name, consumer=consumer.name)
+            subject = MAX_DELIVERIES_ADVISORY.format(
+                stream=stream_of(consumer.message).name, consumer=consumer.name
+            )
 
             async def heard(advisory: Msg, handler: AnyHandler = handler) -> None:
                 await self._bury(handler, json.loads(advisory.data))

@@ -27,6 +27,11 @@ LEAST_CANDIDATES = 20
 KEPT_VERSIONS = timedelta(minutes=10)
 """How long a version of the table is kept for searches that still read it."""
 
+WORDS = "icu/split"
+"""Word borders by Unicode's rules and dictionaries, for scripts that put no space between words, too."""
+LONGEST_WORD = 128
+"""Characters of a word that can be found: long enough for hashes."""
+
 _TOKEN = TypeAdapter(Token)
 
 
@@ -94,11 +99,12 @@ class PassageIndex:
         scope = _scope(question.account_id, question.knowledge_base_ids)
         table = await self._opened()
         [vector] = await self._embedder.embed([question.query])
-        query = table.query().where(scope).select([*SHOWN]).limit(max(2 * question.limit, LEAST_CANDIDATES))
-        by_meaning = await query.nearest_to(vector).to_list()
-        by_words = await query.nearest_to_text(question.query, columns="text").to_list()
-        found = {_place(row): row for row in (*by_meaning, *by_words)}
-        ranked = fuse([[_place(row) for row in by_meaning], [_place(row) for row in by_words]])
+        query = table.query().where(scope).limit(max(2 * question.limit, LEAST_CANDIDATES))
+        in_text = query.nearest_to_text(question.query, columns="text").select([*SHOWN, "_score"])
+        by_words = await in_text.to_list()
+        by_meaning = await query.nearest_to(vector).select([*SHOWN, "_distance"]).to_list()
+        found = {_place(row): row for row in (*by_words, *by_meaning)}
+        ranked = fuse([[_place(row) for row in by_words], [_place(row) for row in by_meaning]])
         return [_passage(found[place], score) for place, score in ranked[: question.limit]]
 
     async def fold(self) -> None:
@@ -124,7 +130,7 @@ async def _open(directory: Path, dimensions: int) -> "AsyncTable":
     database = await lancedb.connect_async(directory, read_consistency_interval=timedelta(0))
     table = await database.create_table(TABLE, schema=_schema(dimensions), exist_ok=True)
     if not any(index.columns == ["text"] for index in await table.list_indices()):
-        await table.create_index("text", config=FTS(stem=False, remove_stop_words=False))
+        await table.create_index("text", config=FTS(base_tokenizer=WORDS, max_token_length=LONGEST_WORD))
     return table
 
 
