@@ -24,11 +24,10 @@ from sqlalchemy import (
     bindparam,
     delete,
     func,
-    insert,
     select,
     update,
 )
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.dialects.postgresql import JSONB, insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from headrace.contracts.message import Message
@@ -85,7 +84,7 @@ class Outbox:
     def __init__(self, table: Table) -> None:
         self._table = table
         c = table.c
-        self._insert = insert(table)
+        self._insert = insert(table).on_conflict_do_nothing()
         self._take = (
             select(c.message_id, c.stream, c.subject, c.headers, c.body, c.attempts)
             .where(c.due_at <= bindparam("now"))

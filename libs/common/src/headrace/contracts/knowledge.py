@@ -19,14 +19,16 @@ class IngestDocument(Message):
     knowledge_base_id: Token
     account_id: AccountId
     document_id: Token
-    """Derived from the knowledge base and the content's SHA-256: the same bytes are indexed once."""
+    """Derived from account, knowledge base and the content's SHA-256: the same bytes are indexed once."""
+    upload_id: Token
+    """This upload; the same document may be uploaded again after it was deleted or failed."""
     title: str = Field(max_length=500)
     text: str = Field(min_length=1)
 
     @property
     def message_id(self) -> str:
-        """One ingest per document."""
-        return f"{self.document_id}.ingest"
+        """One ingest per upload."""
+        return f"{self.document_id}.ingest.{self.upload_id}"
 
 
 class Passage(Contract):

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from headrace.common.errors import NotFound
 from headrace.common.rpc import Rpc
-from headrace.contracts.ids import Token, trigger_id
+from headrace.contracts.ids import Token, new_id, trigger_id
 from headrace.contracts.knowledge import (
     DeleteDocument,
     Document,
@@ -71,6 +71,7 @@ def knowledge_router(door: Door, rpc: Rpc) -> APIRouter:
                 knowledge_base_id=knowledge_base,
                 account_id=caller.account_id,
                 document_id=document_id,
+                upload_id=new_id(),
                 title=wanted.title,
                 text=wanted.text,
             )

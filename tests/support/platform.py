@@ -1,0 +1,87 @@
+"""The whole platform as a fixture: six service processes, three servers, one supervisor, and the scripted model."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from headrace.local.leftovers import remembered
+from headrace.local.plan import Plan
+from headrace.local.smoke_paths import Platform
+from headrace.local.state import Home, Secrets
+from tests.fakes.scripted_model import ScriptedModel
+
+START_SECONDS = 180
+
+
+@dataclass(frozen=True)
+class RunningPlatform:
+    """A platform that a test may break."""
+
+    door: Platform
+    home: Home
+    plan: Plan
+
+    def pid(self, name: str) -> int:
+        """The process that a child has now."""
+        [pid] = [record.pid for record in remembered(self.home.children) if record.name == name]
+        return pid
+
+    def kill(self, name: str) -> int:
+        """SIGKILL a child; answers the pid that died."""
+        pid = self.pid(name)
+        os.kill(pid, signal.SIGKILL)
+        return pid
+
+    async def rows(self, schema: str, sql: str) -> list[asyncpg.Record]:
+        """Ask the database as its superuser."""
+        connection = await asyncpg.connect(self.plan.superuser_url)
+        try:
+            await connection.execute(f"SET search_path TO {schema}")
+            return list(await connection.fetch(sql))
+        finally:
+            await connection.close()
+
+
+@pytest.fixture(scope="session")
+def platform_process(
+    tmp_path_factory: pytest.TempPathFactory, scripted_model_process: ScriptedModel
+) -> Iterator[RunningPlatform]:
+    folder = tmp_path_factory.mktemp("platform")
+    environment = {
+        **{key: value for key, value in os.environ.items() if not key.startswith("HEADRACE_")},
+        "HEADRACE_HOME": str(folder),
+        "HEADRACE_DEFAULT_MODEL": "openai/scripted",
+        "HEADRACE_DEFAULT_API_BASE": scripted_model_process.base_url,
+        "HEADRACE_DEFAULT_API_KEY": "scripted",
+        "HEADRACE_GATEWAY_DOUBT_SECONDS": "1",
+        "HEADRACE_RUNNER_LEASE_SECONDS": "4",
+    }
+    process = subprocess.Popen(
+        [sys.executable, "-m", "headrace.local", "up", "--quiet-json"],
+        stdout=subprocess.PIPE,
+        env=environment,
+    )
+    try:
+        assert process.stdout is not None
+        facts = json.loads(process.stdout.readline())
+        home = Home.of(environment)
+        plan = Plan(environment, home, Secrets.kept(home.secrets), json.loads(home.ports.read_text()))
+        yield RunningPlatform(Platform(facts["url"], facts["api_key"]), home, plan)
+    finally:
+        process.terminate()
+        process.wait(timeout=60)
+
+
+@pytest.fixture
+def platform(platform_process: RunningPlatform, scripted_model: ScriptedModel) -> RunningPlatform:
+    """The running platform, with a model that has no script yet."""
+    assert scripted_model.base_url
+    return platform_process
