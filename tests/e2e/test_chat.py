@@ -114,7 +114,7 @@ async def test_events_resume_after_last_event_id(
         everything = await finished(http, run["run_id"])
         rest = await finished(http, run["run_id"], after=everything[1][0])
 
-    assert [kind for _, kind, _ in everything][0] == "run.started"
+    assert everything[0][1] == "run.started"
     assert rest == everything[2:]
     assert everything[-1][2]["output"] == "a b c d"
 

@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import asyncpg
 import pytest
@@ -17,8 +16,6 @@ from headrace.local.plan import Plan
 from headrace.local.smoke_paths import Platform
 from headrace.local.state import Home, Secrets
 from tests.fakes.scripted_model import ScriptedModel
-
-START_SECONDS = 180
 
 
 @dataclass(frozen=True)
@@ -31,8 +28,9 @@ class RunningPlatform:
 
     def pid(self, name: str) -> int:
         """The process that a child has now."""
-        [pid] = [record.pid for record in remembered(self.home.children) if record.name == name]
-        return pid
+        pids = [record.pid for record in remembered(self.home.children) if record.name == name]
+        assert len(pids) == 1, f"{name} does not run"
+        return pids[0]
 
     def kill(self, name: str) -> int:
         """SIGKILL a child; answers the pid that died."""
@@ -64,18 +62,13 @@ def platform_process(
         "HEADRACE_GATEWAY_DOUBT_SECONDS": "1",
         "HEADRACE_RUNNER_LEASE_SECONDS": "4",
     }
-    process = subprocess.Popen(
-        [sys.executable, "-m", "headrace.local", "up", "--quiet-json"],
-        stdout=subprocess.PIPE,
-        env=environment,
-    )
-    try:
+    command = [sys.executable, "-m", "headrace.local", "up", "--quiet-json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as process:
         assert process.stdout is not None
         facts = json.loads(process.stdout.readline())
         home = Home.of(environment)
         plan = Plan(environment, home, Secrets.kept(home.secrets), json.loads(home.ports.read_text()))
         yield RunningPlatform(Platform(facts["url"], facts["api_key"]), home, plan)
-    finally:
         process.terminate()
         process.wait(timeout=60)
 

@@ -14,7 +14,7 @@ _JSON = (b"content-type", b"application/json")
 _EVENTS = ((b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache"))
 
 
-class _Dropped(Exception):  # noqa: N818 (a turn of the play, not an error)
+class _Dropped(Exception):
     """The script drops the connection here."""
 
 

@@ -4,9 +4,6 @@ import openai
 import pytest_asyncio
 
 from tests.fakes.scripted_model import ScriptedModel
-from tests.support.model import scripted_model, scripted_model_process
-
-__all__ = ["client", "scripted_model", "scripted_model_process"]
 
 
 @pytest_asyncio.fixture

@@ -20,6 +20,7 @@ from headrace.rag.index import PassageIndex
 from tests.support.service_database import ServiceDatabase
 
 TIDES = IngestDocument(
+    upload_id="upload-1",
     knowledge_base_id="coast",
     account_id="acme",
     document_id="tides",

@@ -25,7 +25,12 @@ def index(tmp_path: Path) -> PassageIndex:
 
 def document(text: str, *, name: str, account: str = "acme", base: str = "handbook") -> IngestDocument:
     return IngestDocument(
-        knowledge_base_id=base, account_id=account, document_id=name, title=name.title(), text=text
+        upload_id="upload-1",
+        knowledge_base_id=base,
+        account_id=account,
+        document_id=name,
+        title=name.title(),
+        text=text,
     )
 
 

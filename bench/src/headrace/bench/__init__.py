@@ -1,1 +1,1 @@
-"""."""
+"""Benches: ratios measured side by side in one run, and one JSON object as the last line."""

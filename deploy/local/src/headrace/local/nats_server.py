@@ -41,7 +41,7 @@ class NatsServer(EmbeddedServer):
         self._authorization = authorization
         self._config = self.folder / "nats.conf"
 
-    async def prepare(self) -> None:
+    async def _set_up(self) -> None:
         """Write the configuration, readable by us alone since it holds passwords."""
         self.folder.mkdir(parents=True, exist_ok=True)
         config = _CONFIG.format(

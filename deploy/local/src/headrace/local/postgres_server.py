@@ -13,7 +13,7 @@ from headrace.local.private_file import write_private
 from headrace.local.process import ChildSpec, Stage, run_once
 from headrace.local.server import EmbeddedServer, StartError, plain_environment
 
-_FAST = ("fsync=off", "synchronous_commit=off", "full_page_writes=off")
+_FAST = ("fsync=off", "full_page_writes=off")
 
 
 class PostgresServer(EmbeddedServer):
@@ -24,7 +24,7 @@ class PostgresServer(EmbeddedServer):
         port: Its TCP port on 127.0.0.1.
         password: The superuser's, who is called `postgres`; it is set when the data is made.
         log: Its log file; `<folder>.log` by default.
-        durable: False turns off fsync.
+        durable: False turns off fsync: what is committed survives a kill, not a power failure.
     """
 
     name = "postgres"
@@ -42,7 +42,7 @@ class PostgresServer(EmbeddedServer):
         """The superuser's way into the maintenance database."""
         return f"postgresql://postgres:{self._password}@127.0.0.1:{self.port}/postgres"
 
-    async def prepare(self) -> None:
+    async def _set_up(self) -> None:
         """Make the data folder in one step, so that an interrupted start leaves no half of one."""
         self.folder.parent.mkdir(parents=True, exist_ok=True)
         if self._user:

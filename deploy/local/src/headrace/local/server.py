@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Self
 
 from headrace.local.logs import tail
+from headrace.local.loopback import is_free
 from headrace.local.process import ChildSpec, Process
 
 _PING_SECONDS = 0.03
@@ -41,13 +42,18 @@ class EmbeddedServer(ABC):
         self.durable = durable
         self._process: Process | None = None
 
-    @abstractmethod
     async def prepare(self) -> None:
         """Make the folder and the configuration.
 
         Raises:
-            StartError: The folder cannot be used.
+            StartError: The folder cannot be used, or another program has the port and would answer for us.
         """
+        if not is_free(self.port):
+            raise self._failure("cannot listen: another program has its port")
+        await self._set_up()
+
+    @abstractmethod
+    async def _set_up(self) -> None: ...
 
     @abstractmethod
     def spec(self) -> ChildSpec:

@@ -42,7 +42,7 @@ class ValkeyServer(EmbeddedServer):
         """Where it answers."""
         return f"redis://:{self._password}@127.0.0.1:{self.port}/0"
 
-    async def prepare(self) -> None:
+    async def _set_up(self) -> None:
         """Write the configuration, readable by us alone since it holds the password."""
         self.folder.mkdir(parents=True, exist_ok=True)
         folder = json.dumps(str(self.folder))

@@ -1,0 +1,24 @@
+"""`bench NAME`: run one bench; a table for people, then one JSON line for programs."""
+
+import argparse
+import asyncio
+import json
+import sys
+from importlib import import_module
+
+BENCHES = ("overhead",)
+
+
+def main() -> None:
+    """Run the bench that is named; exit 1 where an aim was missed or not measured."""
+    parser = argparse.ArgumentParser(prog="bench", description="Measure Headrace.")
+    parser.add_argument("name", choices=BENCHES)
+    parser.add_argument("--requests", type=int, default=200, help="measured pairs at concurrency 1")
+    options = parser.parse_args()
+    report = asyncio.run(import_module(f"headrace.bench.{options.name}").measure(options.requests))
+    print(json.dumps(report.as_json(options.name)))
+    sys.exit(0 if report.ok else 1)
+
+
+if __name__ == "__main__":
+    main()
