@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from headrace.local.smoke_paths import follow_to_end, schedule, webhook
 from headrace.local.readiness import ask
+from headrace.local.smoke_paths import follow_to_end, schedule, webhook
 from tests.chaos import invariants
 from tests.fakes.scripted_model import Rule, ScriptedModel, When
 from tests.support.eventually import eventually

@@ -11,6 +11,8 @@ from headrace.local.server import plain_environment
 from headrace.local.state import OPERATOR, SERVICES, Home, Secrets
 
 DEMO_MODEL = "demo_model"
+_PYTHON = {"PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": ""}
+"""Logs appear at once, and modules are compiled at the first start instead of at every one."""
 
 
 @dataclass(frozen=True)
@@ -121,9 +123,8 @@ class Plan:
             "HEADRACE_SECRET_KEYS": self.secrets.fernet_key,
             "HEADRACE_MIGRATE_ON_START": "true",
             f"HEADRACE_{name.upper()}_PORT": str(self.ports[name]),
-            "PYTHONUNBUFFERED": "1",
         }
-        return {**ours, **self._own_settings(name), **self._inherited(name)}
+        return {**ours, **self._own_settings(name), **self._inherited(name), **_PYTHON}
 
     def _inherited(self, name: str) -> dict[str, str]:
         """The user's environment less what is meant for another service, such as the operator's identity."""

@@ -91,7 +91,7 @@ def runs_router(door: KeyDoor, events: EventLog, rpc: Rpc, clock: Clock) -> APIR
         """Where a run stands."""
         return await find(run_id, caller)
 
-    @router.get("/{run_id}/events", response_class=EventStream)
+    @router.get("/{run_id}/events", response_class=EventStream, status_code=200)
     async def follow(
         run_id: Token,
         caller: Annotated[Caller, door.dependency()],
