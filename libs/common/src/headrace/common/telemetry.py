@@ -120,17 +120,10 @@ class Instruments:
         self._deliveries = meter.create_counter(
             "headrace_deliveries", description="Deliveries by consumer and outcome."
         )
-        self._requests = meter.create_histogram(
-            "headrace_http_request_seconds", unit="s", description="HTTP requests until the last byte."
-        )
 
     def delivered(self, consumer: str, outcome: str) -> None:
         """Count a delivery."""
         self._deliveries.add(1, {"consumer": consumer, "outcome": outcome})
-
-    def requested(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Record an HTTP request."""
-        self._requests.record(seconds, {"method": method, "route": route, "status": status})
 
     def gauge(self, name: str, description: str, read: Callable[[], float]) -> None:
         """Show a value that is read when somebody looks."""

@@ -36,7 +36,7 @@ async def apply(nats_url: str) -> list[str]:
         Unavailable: NATS does not answer.
     """
     async with _operator(nats_url) as client:
-        drift, _ = await _ensure(client.jetstream(), replicas=1)
+        drift, _ = await _ensure(client.jetstream(), replicas=1, look_closely=True)
         return drift
 
 
@@ -49,9 +49,11 @@ async def keep(nats_url: str) -> None:
     async with _operator(nats_url) as client:
         jetstream = client.jetstream(timeout=2)
         known: set[str] = set()
+        looked = False
         while True:
             try:
-                drift, rebuilt = await _ensure(jetstream, replicas=1)
+                drift, rebuilt = await _ensure(jetstream, replicas=1, look_closely=not looked)
+                looked = True
                 if rebuilt:
                     log.warning("topology.rebuilt", extra={"streams": ", ".join(rebuilt)})
                     await client.publish(REBUILT_SUBJECT)
@@ -82,11 +84,20 @@ async def _operator(url: str) -> AsyncIterator[Client]:
         await client.close()
 
 
-async def _ensure(jetstream: JetStreamContext, *, replicas: int) -> tuple[list[str], list[str]]:
-    """Make what is missing; answers the differences that were left, and the streams that were made."""
+async def _ensure(
+    jetstream: JetStreamContext, *, replicas: int, look_closely: bool
+) -> tuple[list[str], list[str]]:
+    """Make what is missing; answers the differences that were left, and the streams that were made.
+
+    Args:
+        jetstream: JetStream, as the operator.
+        replicas: Copies of each stream in a cluster.
+        look_closely: Compare each consumer; otherwise only their number, which costs one question for all.
+    """
     drift: list[str] = []
     made: list[str] = []
-    there = {info.config.name: info.config for info in await jetstream.streams_info()}
+    found = {info.config.name: info for info in await jetstream.streams_info()}
+    there = {name: info.config for name, info in found.items()}
     for stream in STREAMS:
         wanted = _stream_config(stream, replicas)
         if stream.name not in there:
@@ -94,7 +105,12 @@ async def _ensure(jetstream: JetStreamContext, *, replicas: int) -> tuple[list[s
             made.append(stream.name)
         else:
             drift += _differences(f"stream {stream.name}", wanted, there[stream.name])
-        drift += await _ensure_consumers(jetstream, stream, made)
+        if (
+            look_closely
+            or stream.name in made
+            or found[stream.name].state.consumer_count != len(stream.consumers)
+        ):
+            drift += await _ensure_consumers(jetstream, stream, made)
     for bucket in KEY_VALUE_BUCKETS:
         if f"KV_{bucket}" not in there:
             await jetstream.create_key_value(api.KeyValueConfig(bucket=bucket, replicas=replicas))

@@ -1,15 +1,10 @@
-"""What every HTTP request passes: a bound on its body, a span in its caller's trace, and a measurement."""
+"""A bound on HTTP bodies that answers with a problem document, where FastAPI's own bound answers in plain text."""
 
-import time
 from collections.abc import Awaitable, Callable
 
-from opentelemetry import propagate, trace
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headrace.common.problems import problem
-from headrace.common.telemetry import Instruments
-
-_tracer = trace.get_tracer("headrace")
 
 
 class BodyLimit:
@@ -68,36 +63,3 @@ def _replayed(body: bytes, receive: Receive) -> Callable[[], Awaitable[Message]]
         return {"type": "http.request", "body": body, "more_body": False}
 
     return replay
-
-
-class Observed:
-    """Measures each request, in a span that continues the caller's trace."""
-
-    def __init__(self, app: ASGIApp, instruments: Instruments) -> None:
-        self._app, self._instruments = app, instruments
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on and look at its answer."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        status, begun = 500, time.perf_counter()
-
-        async def noting(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-            await send(message)
-
-        carried = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        name = f"{scope['method']} request"
-        with _tracer.start_as_current_span(
-            name, context=propagate.extract(carried), kind=trace.SpanKind.SERVER
-        ) as span:
-            try:
-                await self._app(scope, receive, noting)
-            finally:
-                route = getattr(scope.get("route"), "path", "unmatched")
-                span.update_name(f"{scope['method']} {route}")
-                span.set_attribute("http.response.status_code", status)
-                self._instruments.requested(scope["method"], route, status, time.perf_counter() - begun)

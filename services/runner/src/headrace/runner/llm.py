@@ -21,6 +21,9 @@ from headrace.runner.settings import ModelSettings
 litellm.telemetry = False
 litellm.suppress_debug_info = True
 litellm.turn_off_message_logging = True
+litellm.disable_streaming_logging = (
+    True  # usage goes to our ledger; its own bookkeeping costs more than the call
+)
 logging.getLogger("LiteLLM").setLevel(logging.WARNING)
 
 CHARACTERS_PER_TOKEN = 4
