@@ -5,7 +5,10 @@ from collections.abc import Awaitable, Callable
 
 
 async def eventually(
-    check: Callable[[], Awaitable[object]], *, timeout: float = 10, every: float = 0.02
+    check: Callable[[], Awaitable[object]],
+    *,
+    timeout: float = 10,  # noqa: ASYNC109  (the deadline is the point)
+    every: float = 0.02,
 ) -> None:
     """Repeat a check until it passes.
 
