@@ -56,5 +56,6 @@ $(READY): pyproject.toml uv.lock $(wildcard */pyproject.toml */*/pyproject.toml)
 
 .uv/bin/uv:
 	@test -n "$(PYTHON)" || $(call fail,no Python 3.11 or newer was found; install one or say where: make PYTHON=/path/to/python3.)
-	@$(PYTHON) -m venv .uv && .uv/bin/pip install -q --disable-pip-version-check 'uv>=0.9,<1' \
+	@$(PYTHON) -m pip install -q --target .uv 'uv>=0.9,<1' 2>/dev/null \
+		|| { $(PYTHON) -m venv .uv && .uv/bin/pip install -q 'uv>=0.9,<1'; } \
 		|| $(call fail,uv cannot be installed; check the network; on Debian and Ubuntu: apt install python3-venv.)

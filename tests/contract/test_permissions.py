@@ -26,6 +26,7 @@ MAY_PUBLISH = {
     "run.admitted.interactive.r": {"usage"},
     "run.admitted.background.r": {"usage"},
     "run.control.cancel.r": {"gateway"},
+    "run.control.refuse.r": {"usage"},
     "run.event.r": {"runner", "usage"},
     "usage.recorded.a": {"runner", "rag"},
     "rag.ingest.kb": {"gateway"},

@@ -23,10 +23,10 @@ PUBLISHES: Mapping[str, tuple[str, ...]] = {
     "gateway": (
         RunRequested.wildcard(door=Door.CHAT),
         RunRequested.wildcard(door=Door.API),
-        RunControl.wildcard(),
+        RunControl.wildcard(verb="cancel"),
         IngestDocument.wildcard(),
     ),
-    "usage": (RunAdmitted.wildcard(), RunEvent.wildcard()),
+    "usage": (RunAdmitted.wildcard(), RunEvent.wildcard(), RunControl.wildcard(verb="refuse")),
     "runner": (RunEvent.wildcard(), UsageRecorded.wildcard()),
     "rag": ("rag.progress.*", UsageRecorded.wildcard()),
     "webhooks": (HookReceived.wildcard(), RunRequested.wildcard(door=Door.WEBHOOK)),

@@ -163,6 +163,9 @@ class Bus:
             except (nats.errors.Error, nats.js.errors.Error, OSError) as error:
                 log.debug("bus.pull_failed", extra={"consumer": consumer.name, "error": str(error)})
                 await asyncio.sleep(BROKEN_PULL_SECONDS)
+            except Exception:  # whatever it was: a consumer that ends is deaf, and nobody sees it
+                log.exception("bus.pull_broke", extra={"consumer": consumer.name})
+                await asyncio.sleep(BROKEN_PULL_SECONDS)
             if message is None:
                 free.release()
                 continue

@@ -20,7 +20,7 @@ from headrace.common.bus import Subscription
 from headrace.common.db import Database, Transaction
 from headrace.common.delivery import Bury, DeliveryPolicy, Retry, plan_retry
 from headrace.common.envelope import MESSAGE_ID, decode
-from headrace.common.errors import Undecodable
+from headrace.common.errors import Unavailable, Undecodable
 from headrace.common.inbox import Inbox
 from headrace.common.telemetry import Instruments, span_of_delivery
 from headrace.contracts.deliveries import DeadLetter
@@ -106,12 +106,15 @@ class ConsumerEdge:
                     await self._act(message)
                     plan = None
             except Exception as error:
-                plan = plan_retry(attempt, error, self._policy)
+                deliveries = delivery.raw_message.metadata.num_delivered
+                plan = plan_retry(attempt, error, self._policy, deliveries=deliveries)
                 log.warning(
                     "delivery.failed",
                     extra={"consumer": self._consumer.name, "attempt": attempt, "plan": repr(plan)},
                     exc_info=None if isinstance(plan, Retry) and attempt == 1 else error,
                 )
+                if isinstance(error, Unavailable) and message is not None and attempt > 1:
+                    await self._forgive(message.message_id)
             if isinstance(plan, Bury):
                 plan = await self._bury(delivery, message, plan.reason)
         return await self._tell_broker(delivery, plan)
@@ -123,6 +126,12 @@ class ConsumerEdge:
         async with self._db.transaction() as tx:
             now = self._db.clock.now()
             return 1 + await self._inbox.begin_again(tx.connection, self._consumer.name, message_id, now=now)
+
+    async def _forgive(self, message_id: str) -> None:
+        """Waiting for a server is not an execution; where even this cannot be stored, the count stands."""
+        with contextlib.suppress(Unavailable):
+            async with self._db.transaction() as tx:
+                await self._inbox.forgive(tx.connection, self._consumer.name, message_id)
 
     async def _act(self, message: Message) -> None:
         match self._handler:

@@ -27,6 +27,7 @@ def create_engine(url: str, *, schema: str, pool_size: int) -> AsyncEngine:
     """
     return create_async_engine(
         url,
+        hide_parameters=True,
         pool_size=pool_size,
         max_overflow=pool_size,
         pool_timeout=10,

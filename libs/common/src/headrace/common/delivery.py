@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from headrace.common.errors import Retryable, Terminal, Unavailable
+from headrace.contracts.text import mended
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,29 +32,34 @@ class Bury:
     reason: str
 
 
-def plan_retry(attempt: int, error: Exception, policy: DeliveryPolicy) -> Retry | Bury:
+def plan_retry(
+    attempt: int, error: Exception, policy: DeliveryPolicy, *, deliveries: int = 1
+) -> Retry | Bury:
     """Decide what follows a failed execution.
 
     Args:
         attempt: Which execution this was, from 1.
         error: Why it failed.
         policy: The bounds.
+        deliveries: How often the broker delivered. Its own bound must outlast a server that is down, so waiting for
+            one takes longer each time, though it is no execution.
     """
-    delay = min(policy.first_delay * 2 ** min(attempt - 1, 30), policy.longest_delay)
+    tries = max(attempt, deliveries) if isinstance(error, Unavailable) else attempt
+    delay = min(policy.first_delay * 2 ** min(tries - 1, 30), policy.longest_delay)
     match error:
         case Terminal():
             return Bury(describe(error))
         case Unavailable():
-            return Retry(error.after if error.after is not None else delay)
+            return Retry(max(delay, error.after or 0))
         case _ if attempt >= policy.attempts:
             return Bury(f"gave up after {attempt} attempts: {describe(error)}")
         case Retryable(after=float(after)):
-            return Retry(after)
+            return Retry(max(delay, after))
         case _:
             return Retry(delay)
 
 
 def describe(error: Exception) -> str:
     """An error in one line: its class and its sentence."""
-    sentence = " ".join(str(error).split())
+    sentence = mended(" ".join(str(error).split()))
     return f"{type(error).__name__}: {sentence[:2_000]}" if sentence else type(error).__name__

@@ -18,6 +18,7 @@ from sqlalchemy import (
     delete,
     func,
     select,
+    update,
 )
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -60,6 +61,11 @@ class Inbox:
             index_elements=["consumer", "message_id"],
             set_={"count": attempts.c.count + 1, "begun_at": again.excluded.begun_at},
         ).returning(attempts.c.count)
+        self._forgive = (
+            update(attempts)
+            .where(attempts.c.consumer == bindparam("of"), attempts.c.message_id == bindparam("id"))
+            .values(count=attempts.c.count - 1)
+        )
         self._seen = select(inbox.c.message_id).where(
             inbox.c.consumer == bindparam("consumer"),
             inbox.c.message_id == func.any(bindparam("ids", type_=ARRAY(Text))),
@@ -89,6 +95,10 @@ class Inbox:
             self._count, {"consumer": consumer, "message_id": message_id, "begun_at": now}
         )
         return int(row.scalar_one())
+
+    async def forgive(self, connection: AsyncConnection, consumer: str, message_id: str) -> None:
+        """Take back the count of an execution that only waited for a server."""
+        await connection.execute(self._forgive, {"of": consumer, "id": message_id})
 
     async def unseen(
         self, connection: AsyncConnection, consumer: str, message_ids: Sequence[str]

@@ -10,6 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
 from headrace.common.errors import HeadraceError
+from headrace.contracts.text import mended
 
 log = logging.getLogger(__name__)
 
@@ -40,8 +41,7 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def malformed(_: Request, error: RequestValidationError) -> JSONResponse:
         found = [
-            {"at": ".".join(str(part) for part in each["loc"]), "problem": each["msg"]}
-            for each in error.errors()
+            {"at": mended(".".join(map(str, each["loc"]))), "problem": each["msg"]} for each in error.errors()
         ]
         first = found[0]
         detail = f"{first['at']}: {first['problem']}" + (f" (and {len(found) - 1} more)" if found[1:] else "")

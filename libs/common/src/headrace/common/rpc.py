@@ -76,7 +76,8 @@ class Rpc:
         code = (answer.headers or {}).get("Nats-Service-Error-Code")
         if code is not None:
             told = json.loads(answer.data or b"{}")
-            raise _KNOWN.get(told.get("code", ""), Unavailable)(told.get("message", f"{subject} failed"))
+            unknown = Invalid if told.get("kind") == "terminal" else Unavailable
+            raise _KNOWN.get(told.get("code", ""), unknown)(told.get("message", f"{subject} failed"))
         return reply.model_validate_json(answer.data)
 
     async def serve(self, service: str, verbs: Sequence[Answer[Any, Any]], *, description: str) -> None:

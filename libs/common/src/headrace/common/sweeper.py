@@ -80,19 +80,25 @@ class Sweeper:
     async def _sort(self, parcels: Sequence[Parcel]) -> tuple[list[Parcel], list[str]]:
         """Split into those to send again and the ids of those that all their consumers have seen."""
         waiting: dict[Consumer, list[str]] = defaultdict(list)
-        acknowledged: set[str] = set()
         for parcel in parcels:
-            consumers = _consumers(parcel)
-            for consumer in consumers:
+            for consumer in _consumers(parcel):
                 waiting[consumer].append(parcel.message_id)
-            if not consumers:
-                await self._bus.publish_acknowledged(parcel)
-                acknowledged.add(parcel.message_id)
-        unseen: set[str] = set()
+        unconsumed = [parcel for parcel in parcels if not _consumers(parcel)]
+        kept = await asyncio.gather(*(self._is_kept(parcel) for parcel in unconsumed))
+        unseen = {p.message_id for p, is_kept in zip(unconsumed, kept, strict=True) if not is_kept}
         for consumer, ids in waiting.items():
             unseen.update(await self._unseen(consumer, ids))
         again = [p for p in parcels if p.message_id in unseen]
         return again, [p.message_id for p in parcels if p.message_id not in unseen]
+
+    async def _is_kept(self, parcel: Parcel) -> bool:
+        """Publish what no service consumes. One that its stream does not take must not hold up the others."""
+        try:
+            await self._bus.publish_acknowledged(parcel)
+        except Unavailable as error:
+            log.warning("outbox.not_kept", extra={"message_id": parcel.message_id, "error": str(error)})
+            return False
+        return True
 
     async def _unseen(self, consumer: Consumer, ids: list[str]) -> Sequence[str]:
         """Ask; of a service that is down nobody knows what it has seen, and a copy does no harm."""

@@ -7,13 +7,15 @@ from typing import Annotated
 
 from pydantic import StringConstraints
 
+from headrace.contracts.text import Text
+
 Token = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,128}$")]
 """A string that is safe as one token of a NATS subject."""
 
 RunId = Token
 AccountId = Token
 AgentId = Token
-SessionId = Annotated[str, StringConstraints(min_length=1, max_length=256)]
+SessionId = Annotated[Text, StringConstraints(min_length=1, max_length=256)]
 
 _TRIGGERS = uuid.uuid5(uuid.NAMESPACE_DNS, "triggers.headrace.example")
 

@@ -19,6 +19,8 @@ class RunReport(Contract):
     door: Door
     state: RunState
     attempt: int
+    epoch: int = 0
+    """How often the run was taken; numbers its events."""
     output: str | None = None
     error_code: str | None = None
     error: str | None = None

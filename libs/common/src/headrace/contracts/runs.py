@@ -8,6 +8,7 @@ from pydantic import Field
 
 from headrace.contracts.ids import AccountId, AgentId, RunId, SessionId, Token
 from headrace.contracts.message import Contract, Message
+from headrace.contracts.text import Text
 
 
 class Door(StrEnum):
@@ -50,7 +51,7 @@ class ChatMessage(Contract):
     """One message of a conversation as a caller gives it: text from the user, the assistant or the system."""
 
     role: Literal["system", "user", "assistant"]
-    content: str
+    content: Text
 
 
 class RunRequested(Message):
@@ -97,15 +98,18 @@ class RunAdmitted(Message):
 
 
 class RunControl(Message):
-    """A person's decision about a run that exists."""
+    """A decision about a run, from outside of it."""
 
     type: ClassVar[str] = "headrace.run.control.v1"
     address: ClassVar[str] = "run.control.{verb}.{run_id}"
 
     run_id: RunId
-    verb: Literal["cancel"]
+    verb: Literal["cancel", "refuse"]
+    """A caller cancels; the usage service refuses, and has told the caller by an event."""
     account_id: AccountId
     command_id: Token
+    code: str | None = None
+    reason: str | None = None
 
     @property
     def message_id(self) -> str:
@@ -183,9 +187,9 @@ RunNews = Annotated[
 ]
 
 EVENTS_PER_ATTEMPT = 1_000_000
-"""A later attempt's events sort after an earlier one's: `seq = attempt * EVENTS_PER_ATTEMPT + n`."""
+"""The events of a later taking sort after those of an earlier one: `seq = epoch * EVENTS_PER_ATTEMPT + n`."""
 LAST_EVENT = EVENTS_PER_ATTEMPT - 1
-"""The place of an attempt's `run.finished`, after anything else that the attempt could say."""
+"""The place of `run.finished`, after anything else that could be said before it."""
 
 
 class RunEvent(Message):

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -71,10 +71,8 @@ class EventLog:
         readers = self._readers.get(run_id)
         if not readers:
             return
-        try:
-            event = decode(RunEvent, message.headers, message.data)
-        except Undecodable as error:
-            log.warning("event.undecodable", extra={"run_id": run_id, "error": str(error)})
+        event = _readable(run_id, message.headers, message.data)
+        if event is None:
             return
         for queue in readers:
             try:
@@ -133,7 +131,9 @@ class EventLog:
     async def _kept(self, run_id: str) -> AsyncIterator[RunEvent]:
         """What the stream still has of a run."""
         async for message in self._bus.kept(EVENTS.name, RunEvent.wildcard(run_id=run_id)):
-            yield decode(RunEvent, message.headers, message.data or b"")
+            event = _readable(run_id, message.headers, message.data or b"")
+            if event is not None:
+                yield event
 
     async def _live(
         self, account_id: str, run_id: str, queue: asyncio.Queue[RunEvent], *, ask_first: bool
@@ -167,6 +167,15 @@ class EventLog:
         return end_of(report)
 
 
+def _readable(run_id: str, headers: Mapping[str, str] | None, body: bytes) -> RunEvent | None:
+    """An event, unless a newer version said it; then the reader is told of the gap."""
+    try:
+        return decode(RunEvent, headers, body)
+    except Undecodable as error:
+        log.warning("event.undecodable", extra={"run_id": run_id, "error": str(error)})
+        return None
+
+
 def end_of(report: RunReport) -> RunEvent | None:
     """The last event of a run that is over, made from its report."""
     if not report.state.is_final or report.finished_at is None:
@@ -174,7 +183,7 @@ def end_of(report: RunReport) -> RunEvent | None:
     return RunEvent(
         run_id=report.run_id,
         account_id=report.account_id,
-        seq=report.attempt * EVENTS_PER_ATTEMPT + LAST_EVENT,
+        seq=report.epoch * EVENTS_PER_ATTEMPT + LAST_EVENT,
         at=report.finished_at,
         news=RunFinished.model_validate(
             {

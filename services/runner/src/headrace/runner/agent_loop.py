@@ -133,10 +133,8 @@ def _resolve(call: ToolCall, tools: Mapping[str, Tool]) -> tuple[Tool, dict[str,
         raise ToolError(f"there is no tool {call.name!r}; there are: {', '.join(tools) or 'none'}")
     try:
         arguments = json.loads(call.arguments or "{}")
-    except json.JSONDecodeError as error:
-        raise ToolError(
-            f"the arguments are not JSON ({error.msg} at {error.pos}); nothing was done"
-        ) from error
+    except (ValueError, RecursionError) as error:  # also a number of 5,000 digits, or 100,000 brackets
+        raise ToolError(f"the arguments are not JSON ({error}); nothing was done") from error
     if not isinstance(arguments, dict):
         raise ToolError("the arguments must be a JSON object; nothing was done")
     return tool, arguments

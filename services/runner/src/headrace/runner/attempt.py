@@ -1,12 +1,13 @@
 """One attempt of a run: held by a lease, ended in one transaction."""
 
 import asyncio
+import contextlib
 import logging
 from datetime import timedelta
 from typing import Any
 
 from headrace.common.app import Infra
-from headrace.common.delivery import DeliveryPolicy, Retry, describe, plan_retry
+from headrace.common.delivery import DeliveryPolicy, Retry, plan_retry
 from headrace.common.errors import HeadraceError, Unavailable
 from headrace.contracts.runs import EVENTS_PER_ATTEMPT, RunFinished, RunRequested, RunStarted, TokenCount
 from headrace.contracts.usage import UsageRecorded
@@ -21,6 +22,7 @@ from headrace.runner.teller import Teller
 log = logging.getLogger(__name__)
 
 ROOT = "root"
+OUR_FAULT = "something went wrong on our side; the runner's log says what"
 
 
 class Attempts:
@@ -47,10 +49,14 @@ class Attempts:
             HeadraceError: The database or broker does not answer.
         """
         log.info("run.attempt", extra={"run_id": lease.run_id, "attempt": lease.attempt})
+        attempt = _Attempt(self, lease)
         try:
-            await self._held(_Attempt(self, lease))
+            await self._held(attempt)
         except asyncio.CancelledError:
-            await asyncio.shield(self._let_go(lease, seconds=0))
+            with contextlib.suppress(
+                HeadraceError
+            ):  # it is somebody else's, or will be when the lease runs out
+                await asyncio.shield(self._let_go(attempt, seconds=0, counted=lease.attempt - 1))
             raise
 
     async def _held(self, attempt: "_Attempt") -> None:
@@ -62,6 +68,8 @@ class Attempts:
                 holding.cancel()
         except* LeaseLost:
             log.info("run.lost", extra={"run_id": attempt.lease.run_id, "epoch": attempt.lease.epoch})
+            async with self._db.transaction() as tx:  # what is void was paid for all the same
+                await tx.send(*attempt.take_usage())
 
     async def _hold(self, attempt: "_Attempt") -> None:
         while True:
@@ -91,21 +99,22 @@ class Attempts:
                 log.warning(
                     "run.postponed", extra={"run_id": lease.run_id, "seconds": plan.delay}, exc_info=error
                 )
-                await self._let_go(lease, seconds=plan.delay)
+                counted = lease.attempt - isinstance(error, Unavailable)
+                await self._let_go(attempt, seconds=plan.delay, counted=counted)
                 return
             code = error.code if isinstance(error, HeadraceError) else "internal"
             if code == "internal":
                 log.exception("run.broke", extra={"run_id": lease.run_id})
-            sentence = error.message if isinstance(error, HeadraceError) else describe(error)
+            sentence = error.message if isinstance(error, HeadraceError) else OUR_FAULT
             end = _failure(code, sentence, attempt)
         await self._finish(attempt, end)
 
     async def _run(self, attempt: "_Attempt") -> RunFinished:
         request = attempt.lease.request
-        agent = await self._agents.find(request.account_id, request.agent_id, request.agent_revision)
+        agent = await self._agents.find(request.account_id, request.agent_id, attempt.lease.revision)
         await attempt.teller.tell(RunStarted(attempt=attempt.lease.attempt, agent_revision=agent.revision))
         earlier: list[dict[str, Any]] = []
-        if request.session_id is not None or request.agent_revision is None:
+        if request.session_id is not None or attempt.lease.revision is None:
             async with self._db.transaction() as tx:
                 await repository.pin(tx.connection, attempt.lease, revision=agent.revision)
                 if request.session_id is not None:
@@ -124,11 +133,15 @@ class Attempts:
             await tx.send(event, *attempt.take_usage())
         log.info("run.finished", extra={"run_id": attempt.lease.run_id, "state": end.state})
 
-    async def _let_go(self, lease: Lease, *, seconds: float) -> None:
-        """Leave the run to whoever takes it next, not before some seconds have passed."""
+    async def _let_go(self, attempt: "_Attempt", *, seconds: float, counted: int) -> None:
+        """Leave the run to whoever takes it next, not before some seconds have passed.
+
+        Waiting for a server, or making room for a new process, is not an attempt.
+        """
         until = self._clock.now() + timedelta(seconds=seconds)
         async with self._db.transaction() as tx:
-            await repository.renew(tx.connection, lease, until=until)
+            await repository.release(tx.connection, attempt.lease, until=until, attempt=counted)
+            await tx.send(*attempt.take_usage())
 
 
 class _Attempt:
@@ -150,7 +163,7 @@ class _Attempt:
                 run_id=request.run_id,
                 agent_id=request.agent_id,
                 path=ROOT,
-                seq=self.lease.attempt * EVENTS_PER_ATTEMPT + self.conversation.calls,
+                seq=self.lease.epoch * EVENTS_PER_ATTEMPT + self.conversation.calls,
                 model=turn.model,
                 tokens=turn.tokens,
                 latency_ms=round(seconds * 1_000),

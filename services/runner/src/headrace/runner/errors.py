@@ -10,6 +10,12 @@ class LeaseLost(Terminal):
     status = 409
 
 
+class NotRecordedYet(Retryable):
+    """A decision about a run came before the run's own record."""
+
+    code = "not_recorded_yet"
+
+
 class ModelFailed(Retryable):
     """The model did not answer, and may later."""
 

@@ -1,12 +1,13 @@
 """What the runner does with messages, and with runs whose runner fell silent."""
 
 import asyncio
+import logging
 from datetime import timedelta
 
 from headrace.common.app import Infra
 from headrace.common.consumer import AnyHandler, Handler, LongHandler
 from headrace.common.db import Transaction
-from headrace.common.errors import NotFound
+from headrace.common.errors import NotFound, Unavailable
 from headrace.contracts.run_questions import FindRun, RunReport
 from headrace.contracts.runs import (
     EVENTS_PER_ATTEMPT,
@@ -24,6 +25,8 @@ from headrace.runner.attempt import Attempts
 from headrace.runner.repository import Lease
 from headrace.runner.settings import RunnerSettings
 
+log = logging.getLogger(__name__)
+
 RECOVERY_SECONDS = 0.5
 _CONSUMERS = {Lane.INTERACTIVE: RUNNER_INTERACTIVE, Lane.BACKGROUND: RUNNER_BACKGROUND}
 
@@ -34,7 +37,7 @@ class Runs:
     def __init__(self, infra: Infra, attempts: Attempts, *, lease: timedelta, recovered_at_once: int) -> None:
         self._db, self._inbox, self._clock = infra.db, infra.inbox, infra.clock
         self._attempts, self._lease = attempts, lease
-        self._free = asyncio.Semaphore(recovered_at_once)
+        self._recovered_at_once = recovered_at_once
 
     async def record(self, request: RunRequested, tx: Transaction) -> None:
         """Store a run before it is let in."""
@@ -55,48 +58,59 @@ class Runs:
 
     async def recover(self) -> None:
         """Take runs whose lease ran out, for ever, as many at once as there are places."""
+        free = asyncio.Semaphore(self._recovered_at_once)
         async with asyncio.TaskGroup() as group:
             while True:
-                await self._free.acquire()
+                await free.acquire()
                 lease = await self._abandoned()
                 if lease is None:
-                    self._free.release()
+                    free.release()
                     await asyncio.sleep(RECOVERY_SECONDS)
                 else:
-                    group.create_task(self._recovered(lease))
+                    group.create_task(self._recovered(lease)).add_done_callback(lambda _: free.release())
 
     async def _abandoned(self) -> Lease | None:
-        async with self._db.transaction() as tx:
-            now = self._clock.now()
-            request = await repository.find_abandoned(tx.connection, now=now)
-            if request is None:
-                return None
-            return await repository.take(tx.connection, request, now=now, lease=self._lease)
+        try:
+            async with self._db.transaction() as tx:
+                now = self._clock.now()
+                request = await repository.find_abandoned(tx.connection, now=now)
+                if request is None:
+                    return None
+                return await repository.take(tx.connection, request, now=now, lease=self._lease)
+        except Unavailable as error:
+            log.info("run.recovery_postponed", extra={"error": str(error)})
+            return None
 
     async def _recovered(self, lease: Lease) -> None:
         try:
             await self._attempts.make(lease)
-        finally:
-            self._free.release()
+        except (
+            Exception
+        ):  # it would cancel the other runs; this one is taken again when its lease has run out
+            log.exception("run.unended", extra={"run_id": lease.run_id})
 
     async def control(self, command: RunControl, tx: Transaction) -> None:
-        """Cancel a run; whoever holds it finds that it no longer does."""
+        """End a run from outside; whoever holds it finds that it no longer does."""
         end = RunFinished(state="cancelled", error_code="cancelled", error="the run was cancelled")
+        if command.verb == "refuse":
+            end = RunFinished(state="refused", error_code=command.code, error=command.reason)
         await self._end(command.run_id, command.account_id, end, tx)
 
-    async def give_up(self, admitted: RunAdmitted, reason: str, tx: Transaction) -> None:
+    async def give_up(self, admitted: RunAdmitted, _reason: str, tx: Transaction) -> None:
         """A run that could not even be taken failed, so that nobody waits for it for ever."""
         end = RunFinished(
-            state="failed", error_code="not_dispatched", error=f"the run was given up: {reason}"
+            state="failed",
+            error_code="not_dispatched",
+            error="the run was given up; an operator was told why",
         )
         await repository.record(tx.connection, admitted.request)
         await self._end(admitted.run_id, admitted.request.account_id, end, tx)
 
     async def _end(self, run_id: str, account_id: str, end: RunFinished, tx: Transaction) -> None:
         now = self._clock.now()
-        attempt = await repository.end_from_outside(tx.connection, run_id, account_id, end, now=now)
-        if attempt is not None:
-            seq = attempt * EVENTS_PER_ATTEMPT + LAST_EVENT
+        epoch = await repository.end_from_outside(tx.connection, run_id, account_id, end, now=now)
+        if epoch is not None:
+            seq = epoch * EVENTS_PER_ATTEMPT + LAST_EVENT
             await tx.send(RunEvent(run_id=run_id, account_id=account_id, seq=seq, at=now, news=end))
 
     async def find(self, question: FindRun) -> RunReport:

@@ -14,6 +14,7 @@ from litellm import exceptions as vendor
 
 from headrace.common.telemetry import span
 from headrace.contracts.runs import TokenCount
+from headrace.contracts.text import mended
 from headrace.runner.errors import ModelFailed, ModelRefused
 from headrace.runner.model import ModelRequest, ModelTurn, ToolCall
 from headrace.runner.settings import ModelSettings
@@ -28,6 +29,9 @@ logging.getLogger("LiteLLM").setLevel(logging.WARNING)
 
 CHARACTERS_PER_TOKEN = 4
 """The estimate where a provider reports nothing."""
+
+NO_KEY = "none"
+"""Sent to a server of one's own that asks for no key, since the OpenAI client insists on one."""
 
 _HOPELESS = (
     vendor.AuthenticationError,
@@ -72,8 +76,10 @@ class LiteLlm:
     async def _chunks(self, model: str, request: ModelRequest) -> AsyncIterator[Any]:
         options: dict[str, Any] = {"tools": list(request.tools)} if request.tools else {}
         if request.model is None:
-            key = self._shared.api_key
-            options |= {"api_base": self._shared.api_base, "api_key": key.get_secret_value() if key else None}
+            key = self._shared.api_key.get_secret_value() if self._shared.api_key else None
+            if key is None and self._shared.api_base is not None:
+                key = NO_KEY
+            options |= {"api_base": self._shared.api_base, "api_key": key}
         async with asyncio.timeout(self._timeout):
             stream: Any = await litellm.acompletion(
                 model=model,
@@ -103,6 +109,8 @@ class _Gathered:
         self._text: list[str] = []
         self._calls: dict[int, dict[str, str]] = {}
         self._usage: Any = None
+        self._half = ""
+        """The first half of a surrogate pair, whose second comes with the next chunk."""
 
     def take(self, chunk: Any) -> str:
         """Add a chunk; answers its text."""
@@ -115,7 +123,9 @@ class _Gathered:
             call["id"] = part.id or call["id"]
             call["name"] += part.function.name or ""
             call["arguments"] += part.function.arguments or ""
-        text: str = delta.content or ""
+        text: str = self._half + (delta.content or "")
+        self._half = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
+        text = mended(text.removesuffix(self._half))
         self._text.append(text)
         return text
 
@@ -123,7 +133,7 @@ class _Gathered:
         """The whole turn."""
         text = "".join(self._text)
         calls = tuple(
-            ToolCall(call["id"] or f"call_{index}", call["name"], call["arguments"])
+            ToolCall(mended(call["id"]) or f"call_{index}", mended(call["name"]), mended(call["arguments"]))
             for index, call in sorted(self._calls.items())
         )
         return ModelTurn(text, calls, self._tokens(text, request), self._model)
@@ -147,7 +157,7 @@ class _Gathered:
 
 def _reason(error: Exception) -> str:
     """The provider's own sentence, in one line and of bounded length."""
-    return " ".join(str(getattr(error, "message", error)).split())[:300]
+    return mended(" ".join(str(getattr(error, "message", error)).split()))[:300]
 
 
 def _retry_after(error: Exception) -> float | None:

@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from headrace.common.errors import NotFound
 from headrace.contracts.run_questions import RunReport
 from headrace.contracts.runs import FINAL_STATES, RunFinished, RunRequested, RunState
-from headrace.runner.errors import LeaseLost
+from headrace.runner.errors import LeaseLost, NotRecordedYet
 from headrace.runner.models import messages, runs
 
 _FINAL = tuple(sorted(FINAL_STATES))
@@ -24,8 +24,12 @@ class Lease:
 
     run_id: str
     epoch: int
+    """Rises with each taking; fences writes, and numbers events."""
     attempt: int
+    """Takings that counted: those that only waited for a server did not."""
     request: RunRequested
+    revision: int | None
+    """The agent's revision that the run is pinned to, if it is."""
 
 
 def _row(request: RunRequested, state: RunState) -> dict[str, Any]:
@@ -64,7 +68,7 @@ _TAKE = _taking.on_conflict_do_update(
     where=and_(
         runs.c.state.not_in(_FINAL), or_(runs.c.lease_until.is_(None), runs.c.lease_until < bindparam("now"))
     ),
-).returning(runs.c.epoch, runs.c.attempt)
+).returning(runs.c.epoch, runs.c.attempt, runs.c.agent_revision)
 
 
 async def take(
@@ -75,7 +79,9 @@ async def take(
         _TAKE, {**_row(request, RunState.RUNNING), "until": now + lease, "now": now}
     )
     taken = row.first()
-    return None if taken is None else Lease(request.run_id, taken.epoch, taken.attempt, request)
+    if taken is None:
+        return None
+    return Lease(request.run_id, taken.epoch, taken.attempt, request, taken.agent_revision)
 
 
 _ABANDONED = (
@@ -97,7 +103,7 @@ _held = and_(
     runs.c.run_id == bindparam("id"), runs.c.epoch == bindparam("fence"), runs.c.state == RunState.RUNNING
 )
 _RENEW = update(runs).where(_held).values(lease_until=bindparam("until"))
-_RELEASE = update(runs).where(_held).values(lease_until=bindparam("until"))
+_RELEASE = update(runs).where(_held).values(lease_until=bindparam("until"), attempt=bindparam("counted"))
 _PIN = update(runs).where(_held).values(agent_revision=bindparam("revision"))
 _FINISH = (
     update(runs)
@@ -121,6 +127,11 @@ async def renew(connection: AsyncConnection, lease: Lease, *, until: datetime) -
         LeaseLost: Somebody else has it, or it was cancelled.
     """
     await _fenced(connection, _RENEW, lease, until=until)
+
+
+async def release(connection: AsyncConnection, lease: Lease, *, until: datetime, attempt: int) -> None:
+    """Leave a run to whoever takes it after `until`, with so many attempts counted. See `renew` for errors."""
+    await _fenced(connection, _RELEASE, lease, until=until, counted=attempt)
 
 
 async def pin(connection: AsyncConnection, lease: Lease, *, revision: int) -> None:
@@ -155,7 +166,10 @@ async def end_from_outside(
     """End a run whoever holds it, whose epoch rises so that the holder's writes fail.
 
     Returns:
-        The attempt that was ended, or `None` when there is no such run or it had ended.
+        The run's new epoch, or `None` when it had ended before.
+
+    Raises:
+        NotRecordedYet: The account has no such run, or its record is still on the way.
     """
     ended = await connection.execute(
         update(runs)
@@ -164,14 +178,20 @@ async def end_from_outside(
             state=end.state,
             error_code=end.error_code,
             error=end.error,
+            usage=end.usage.model_dump(),
             epoch=runs.c.epoch + 1,
             lease_until=None,
             finished_at=now,
         )
-        .returning(runs.c.attempt)
+        .returning(runs.c.epoch)
     )
-    attempt = ended.scalar_one_or_none()
-    return None if attempt is None else int(attempt)
+    epoch = ended.scalar_one_or_none()
+    if (
+        epoch is None
+        and await connection.scalar(select(runs.c.run_id).where(runs.c.run_id == run_id)) is None
+    ):
+        raise NotRecordedYet(f"run {run_id} is not recorded yet", after=1)
+    return None if epoch is None else int(epoch)
 
 
 async def report(connection: AsyncConnection, account_id: str, run_id: str) -> RunReport:

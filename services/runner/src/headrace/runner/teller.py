@@ -61,7 +61,7 @@ class Teller:
         return RunEvent(
             run_id=self._lease.run_id,
             account_id=self._lease.request.account_id,
-            seq=self._lease.attempt * EVENTS_PER_ATTEMPT + place,
+            seq=self._lease.epoch * EVENTS_PER_ATTEMPT + place,
             at=self._clock.now(),
             news=news,
         )

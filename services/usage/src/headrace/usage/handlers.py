@@ -3,7 +3,7 @@
 from headrace.common.app import Infra
 from headrace.common.consumer import AnyHandler, Handler
 from headrace.common.db import Transaction
-from headrace.contracts.runs import LAST_EVENT, RunAdmitted, RunEvent, RunFinished, RunRequested
+from headrace.contracts.runs import LAST_EVENT, RunAdmitted, RunControl, RunEvent, RunFinished, RunRequested
 from headrace.contracts.streams import USAGE_ADMISSION, USAGE_LEDGER
 from headrace.contracts.usage import UsageRecorded
 from headrace.usage import repository
@@ -26,24 +26,33 @@ class Admission:
                 RunAdmitted(run_id=request.run_id, lane=request.lane, request=request, admitted_at=now)
             )
         else:
-            await tx.send(self._refused(request, "rate_limited", refusal))
+            await self._refuse(request, tx, code="rate_limited", sentence=refusal)
 
     async def give_up(self, request: RunRequested, reason: str, tx: Transaction) -> None:
         """A request that could not be decided is refused, so that nobody waits for it for ever."""
         now = self._clock.now()
         await repository.record_decision(tx.connection, request, refusal=reason, now=now)
-        await tx.send(
-            self._refused(request, "not_decided", "the run could not be admitted; an operator was told")
-        )
+        sentence = "the run could not be admitted; an operator was told"
+        await self._refuse(request, tx, code="not_decided", sentence=sentence)
 
-    def _refused(self, request: RunRequested, code: str, sentence: str) -> RunEvent:
-        return RunEvent(
+    async def _refuse(self, request: RunRequested, tx: Transaction, *, code: str, sentence: str) -> None:
+        """Tell the caller at once, and the runner for the record."""
+        event = RunEvent(
             run_id=request.run_id,
             account_id=request.account_id,
             seq=LAST_EVENT,
             at=self._clock.now(),
             news=RunFinished(state="refused", error_code=code, error=sentence),
         )
+        command = RunControl(
+            run_id=request.run_id,
+            verb="refuse",
+            account_id=request.account_id,
+            command_id="refused",
+            code=code,
+            reason=sentence,
+        )
+        await tx.send(event, command)
 
 
 async def enter(used: UsageRecorded, tx: Transaction) -> None:

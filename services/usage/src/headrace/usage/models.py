@@ -28,7 +28,7 @@ model_calls = Table(
     metadata,
     Column("run_id", String(128), primary_key=True),
     Column("path", String(256), primary_key=True),
-    Column("seq", Integer, primary_key=True),
+    Column("seq", BigInteger, primary_key=True),
     Column("account_id", String(128), nullable=False),
     Column("agent_id", String(128), nullable=False),
     Column("model", String(200), nullable=False),

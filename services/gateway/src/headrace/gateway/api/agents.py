@@ -9,6 +9,7 @@ from headrace.common.clock import Clock
 from headrace.common.errors import Invalid
 from headrace.contracts.agents import AgentRevision
 from headrace.contracts.ids import Token, new_id
+from headrace.contracts.text import Text
 from headrace.gateway import repository
 from headrace.gateway.auth import Caller, Door
 from headrace.gateway.errors import PreconditionFailed, PreconditionRequired
@@ -23,8 +24,8 @@ class AgentWanted(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$", description="What clients give as `model`.")
-    instruction: str = Field(default="", max_length=100_000)
-    model: str | None = Field(
+    instruction: Text = Field(default="", max_length=100_000)
+    model: Text | None = Field(
         default=None, max_length=200, description="A LiteLLM name; absent: the default model."
     )
     tools: list[str] = Field(default=[], max_length=100)

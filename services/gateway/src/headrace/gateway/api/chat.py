@@ -12,6 +12,7 @@ from headrace.common.clock import Clock
 from headrace.common.errors import HeadraceError, Invalid
 from headrace.common.problems import problem
 from headrace.contracts.runs import ChatMessage, Door
+from headrace.contracts.text import Text
 from headrace.gateway import repository
 from headrace.gateway.api.sse import EventStream
 from headrace.gateway.auth import Caller
@@ -25,14 +26,14 @@ class TextPart(BaseModel):
     """A part of a message's content."""
 
     type: Literal["text"]
-    text: str
+    text: Text
 
 
 class InputMessage(BaseModel):
     """A message as OpenAI clients send it; text only."""
 
     role: Literal["system", "developer", "user", "assistant"]
-    content: str | list[TextPart] | None = None
+    content: Text | list[TextPart] | None = None
 
     def said(self) -> ChatMessage:
         """The message as Headrace keeps it."""
@@ -50,7 +51,7 @@ class StreamOptions(BaseModel):
 class ChatWanted(BaseModel):
     """The request of a chat completion. Fields that an agent decides by itself (temperature, tools) are ignored."""
 
-    model: str = Field(min_length=1, max_length=128, description="Name or id of an agent.")
+    model: Text = Field(min_length=1, max_length=128, description="Name or id of an agent.")
     messages: list[InputMessage] = Field(min_length=1, max_length=2_000)
     stream: bool = False
     stream_options: StreamOptions = StreamOptions()

@@ -17,6 +17,7 @@ from headrace.contracts.knowledge import (
     Passage,
     SearchKnowledge,
 )
+from headrace.contracts.text import Text
 from headrace.gateway.auth import Caller, Door
 
 MAX_TEXT = 400_000
@@ -28,8 +29,8 @@ class TextWanted(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    title: str = Field(min_length=1, max_length=500)
-    text: str = Field(min_length=1, max_length=MAX_TEXT)
+    title: Text = Field(min_length=1, max_length=500)
+    text: Text = Field(min_length=1, max_length=MAX_TEXT)
 
 
 class SearchWanted(BaseModel):
@@ -37,7 +38,7 @@ class SearchWanted(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    query: str = Field(min_length=1, max_length=4_000)
+    query: Text = Field(min_length=1, max_length=4_000)
     knowledge_bases: list[Token] = Field(default=[], max_length=100)
     limit: int = Field(default=5, ge=1, le=50)
 

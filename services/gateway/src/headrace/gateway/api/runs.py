@@ -10,9 +10,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from headrace.common.clock import Clock
 from headrace.common.errors import Invalid, NotFound
 from headrace.common.rpc import Rpc
-from headrace.contracts.ids import Token, new_id
+from headrace.contracts.ids import SessionId, Token, new_id
 from headrace.contracts.run_questions import FindRun, RunReport
 from headrace.contracts.runs import ChatMessage, Door, RunControl, RunState
+from headrace.contracts.text import Text
 from headrace.gateway import repository
 from headrace.gateway.api.sse import PING, EventStream, frame
 from headrace.gateway.auth import Caller
@@ -26,11 +27,11 @@ class RunWanted(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    agent: str = Field(min_length=1, max_length=128, description="Name or id of the agent.")
-    input: str | list[ChatMessage] = Field(
+    agent: Text = Field(min_length=1, max_length=128, description="Name or id of the agent.")
+    input: Text | list[ChatMessage] = Field(
         min_length=1, description="A text, or the messages of a conversation."
     )
-    session_id: str | None = Field(default=None, min_length=1, max_length=256)
+    session_id: SessionId | None = None
 
 
 class RunAccepted(BaseModel):

@@ -10,6 +10,7 @@ from headrace.common.rpc import Rpc
 from headrace.contracts.hooks import CreateSubscription, DeleteSubscription, ListSubscriptions, Subscription
 from headrace.contracts.ids import Token, new_id
 from headrace.contracts.schedules import CreateSchedule, DeleteSchedule, ListSchedules, Schedule
+from headrace.contracts.text import Text
 from headrace.gateway import repository
 from headrace.gateway.auth import Caller, Door
 
@@ -19,8 +20,8 @@ class WebhookWanted(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    agent: str = Field(min_length=1, max_length=128)
-    name: str = Field(min_length=1, max_length=200)
+    agent: Text = Field(min_length=1, max_length=128)
+    name: Text = Field(min_length=1, max_length=200)
 
 
 class ScheduleWanted(BaseModel):
@@ -28,10 +29,10 @@ class ScheduleWanted(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    agent: str = Field(min_length=1, max_length=128)
-    name: str = Field(min_length=1, max_length=200)
+    agent: Text = Field(min_length=1, max_length=128)
+    name: Text = Field(min_length=1, max_length=200)
     every_seconds: int = Field(ge=1, le=31_536_000)
-    prompt: str = Field(min_length=1, max_length=100_000)
+    prompt: Text = Field(min_length=1, max_length=100_000)
 
 
 def triggers_router(door: Door, rpc: Rpc) -> APIRouter:

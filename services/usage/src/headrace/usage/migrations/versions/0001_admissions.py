@@ -27,7 +27,7 @@ def upgrade() -> None:
         "model_calls",
         sa.Column("run_id", sa.String(128), primary_key=True),
         sa.Column("path", sa.String(256), primary_key=True),
-        sa.Column("seq", sa.Integer, primary_key=True),
+        sa.Column("seq", sa.BigInteger, primary_key=True),
         sa.Column("account_id", sa.String(128), nullable=False),
         sa.Column("agent_id", sa.String(128), nullable=False),
         sa.Column("model", sa.String(200), nullable=False),
