@@ -1,4 +1,4 @@
-"""DESIGN 3, row by row, against a real NATS: what each service may say and hear, and what it may not."""
+"""The permissions, subject by subject, against a real NATS: what each service may say and hear, and what it may not."""
 
 import asyncio
 import secrets

@@ -1,4 +1,4 @@
-"""Who may do what at the broker: one user per service with the least permissions (DESIGN 3, law 1).
+"""Who may do what at the broker: one user per service with the least permissions.
 
 Only the usage service may publish `run.admitted.>`; a runner may pull what was requested through its own recorder
 but can neither subscribe to `run.requested.>` nor publish it. The operator's identity owns streams and consumers.

@@ -28,7 +28,7 @@ class RunnerSettings(BaseSettings):
     tool_timeout_seconds: float = Field(default=30, gt=0)
     """Time for one tool call."""
     max_attempts: int = Field(default=5, ge=1)
-    """Attempts of one run, counting those that a killed runner began."""
+    """Attempts of one run, counting those that a killed runner began, and not those that waited for a server."""
 
 
 class ModelSettings(BaseSettings):
