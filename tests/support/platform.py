@@ -49,13 +49,10 @@ class RunningPlatform:
 
 
 @pytest.fixture(scope="session")
-def platform_process(
-    tmp_path_factory: pytest.TempPathFactory, scripted_model_process: ScriptedModel
-) -> Iterator[RunningPlatform]:
-    folder = tmp_path_factory.mktemp("platform")
+def platform_process(server_folder: Path, scripted_model_process: ScriptedModel) -> Iterator[RunningPlatform]:
     environment = {
         **{key: value for key, value in os.environ.items() if not key.startswith("HEADRACE_")},
-        "HEADRACE_HOME": str(folder),
+        "HEADRACE_HOME": str(server_folder / "platform"),
         "HEADRACE_DEFAULT_MODEL": "openai/scripted",
         "HEADRACE_DEFAULT_API_BASE": scripted_model_process.base_url,
         "HEADRACE_DEFAULT_API_KEY": "scripted",

@@ -60,5 +60,5 @@ Try it:
     -H 'Content-Type: application/json' \\
     -d '{{"model": "assistant", "stream": true, "messages": [{{"role": "user", "content": "What time is it?"}}]}}'
 
-Ctrl-C stops it; `headrace status` and `headrace logs gateway` show how it does.
+Ctrl-C stops it; `{sys.argv[0]} status` and `{sys.argv[0]} logs gateway` show how it does.
 """

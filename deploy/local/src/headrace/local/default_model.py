@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from headrace.local.server import StartError
+
 _PROVIDERS = {
     "OPENAI_API_KEY": "openai/gpt-5-mini",
     "ANTHROPIC_API_KEY": "anthropic/claude-sonnet-4-5",
@@ -27,9 +29,17 @@ def choose_model(environment: Mapping[str, str], *, demo_url: str) -> DefaultMod
     Args:
         environment: The user's.
         demo_url: Where the demo model answers, should it be needed.
+
+    Raises:
+        StartError: A server is named without a model.
     """
     if name := environment.get("HEADRACE_DEFAULT_MODEL"):
         return DefaultModel(name, "from HEADRACE_DEFAULT_MODEL")
+    if base := environment.get("HEADRACE_DEFAULT_API_BASE"):
+        raise StartError(
+            f"HEADRACE_DEFAULT_API_BASE is {base}, but no model is named. What to do: set HEADRACE_DEFAULT_MODEL as well, "
+            "such as openai/llama3.2."
+        )
     for key, name in _PROVIDERS.items():
         if environment.get(key):
             return DefaultModel(name, f"because {key} is set", settings={"HEADRACE_DEFAULT_MODEL": name})

@@ -44,17 +44,16 @@ def plan_retry(
         deliveries: How often the broker delivered. Its own bound must outlast a server that is down, so waiting for
             one takes longer each time, though it is no execution.
     """
-    tries = max(attempt, deliveries) if isinstance(error, Unavailable) else attempt
+    is_waiting = isinstance(error, Unavailable)
+    tries = max(attempt, deliveries) if is_waiting else attempt
     delay = min(policy.first_delay * 2 ** min(tries - 1, 30), policy.longest_delay)
     match error:
         case Terminal():
             return Bury(describe(error))
-        case Unavailable():
-            return Retry(max(delay, error.after or 0))
-        case _ if attempt >= policy.attempts:
+        case _ if attempt >= policy.attempts and not is_waiting:
             return Bury(f"gave up after {attempt} attempts: {describe(error)}")
-        case Retryable(after=float(after)):
-            return Retry(max(delay, after))
+        case Retryable():
+            return Retry(max(delay, error.after or 0))
         case _:
             return Retry(delay)
 
