@@ -56,4 +56,9 @@ def decode(message: type[M], headers: Mapping[str, str] | None, body: bytes) -> 
 def _summary(error: ValidationError) -> str:
     """Where a body is wrong, without repeating what it says."""
     problems: list[Any] = error.errors(include_input=False, include_url=False)
-    return "; ".join(f"{'.'.join(map(str, p['loc'])) or 'body'}: {p['msg']}" for p in problems[:5])
+    return "; ".join(f"{'.'.join(map(str, p['loc'])) or 'body'}: {_sentence(p)}" for p in problems[:5])
+
+
+def _sentence(problem: dict[str, Any]) -> str:
+    """Pydantic's own sentence, less the one that has what was given in it."""
+    return "no such kind" if problem["type"] == "union_tag_invalid" else str(problem["msg"])

@@ -85,13 +85,13 @@ class Outbox:
         self._table = table
         c = table.c
         self._insert = insert(table).on_conflict_do_nothing()
-        self._take = (
+        locked = (
             select(c.message_id, c.stream, c.subject, c.headers, c.body, c.attempts)
-            .where(c.due_at <= bindparam("now"))
-            .order_by(c.due_at)
             .limit(bindparam("limit"))
             .with_for_update(skip_locked=True)
         )
+        self._take = locked.where(c.due_at <= bindparam("now")).order_by(c.due_at)
+        self._page = locked.where(c.message_id > bindparam("after")).order_by(c.message_id)
         self._forget = delete(table).where(c.message_id == func.any(bindparam("ids", type_=ARRAY(Text))))
         self._postpone = (
             update(table)
@@ -120,6 +120,11 @@ class Outbox:
     async def take(self, connection: AsyncConnection, *, due_by: datetime, limit: int) -> list[Parcel]:
         """Lock the rows to look into, oldest first; another replica's are left to it."""
         rows = await connection.execute(self._take, {"now": due_by, "limit": limit})
+        return [Parcel(*row) for row in rows]
+
+    async def page(self, connection: AsyncConnection, *, after: str, limit: int) -> list[Parcel]:
+        """Lock the rows that follow an id, due or not; another replica's are left to it."""
+        rows = await connection.execute(self._page, {"after": after, "limit": limit})
         return [Parcel(*row) for row in rows]
 
     async def forget(self, connection: AsyncConnection, message_ids: Sequence[str]) -> None:

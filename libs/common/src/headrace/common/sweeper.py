@@ -63,19 +63,22 @@ class Sweeper:
     async def sweep(self, *, look_at_all: bool) -> int:
         """Look into what is due, or into all; answers how many messages were sent again."""
         now = self._db.clock.now()
-        horizon = now + timedelta(days=1) if look_at_all else now
-        sent = 0
+        outbox, sent, last = self._db.outbox, 0, ""
         while True:
             async with self._db.transaction() as tx:
-                parcels = await self._db.outbox.take(tx.connection, due_by=horizon, limit=BATCH)
+                if look_at_all:
+                    parcels = await outbox.page(tx.connection, after=last, limit=BATCH)
+                else:
+                    parcels = await outbox.take(tx.connection, due_by=now, limit=BATCH)
                 again, seen = await self._sort(parcels)
-                await self._db.outbox.forget(tx.connection, seen)
-                await self._db.outbox.postpone(tx.connection, again, now=now)
+                await outbox.forget(tx.connection, seen)
+                await outbox.postpone(tx.connection, again, now=now)
                 await self._inbox.prune(tx.connection, before=now - INBOX_KEPT)
             await self._bus.publish(again)
             sent += len(again)
-            if len(parcels) < BATCH or look_at_all:
+            if len(parcels) < BATCH:
                 return sent
+            last = parcels[-1].message_id
 
     async def _sort(self, parcels: Sequence[Parcel]) -> tuple[list[Parcel], list[str]]:
         """Split into those to send again and the ids of those that all their consumers have seen."""

@@ -19,6 +19,8 @@ from headrace.contracts.streams import KEY_VALUE_BUCKETS, OBJECT_STORES, STREAMS
 log = logging.getLogger(__name__)
 
 KEEP_SECONDS = 1.0
+TIMES_TOLD = 5
+"""The word that a stream was made again is repeated, since services come back to a new broker later than its operator."""
 _RETENTION = {
     "interest": api.RetentionPolicy.INTEREST,
     "workqueue": api.RetentionPolicy.WORK_QUEUE,
@@ -36,8 +38,7 @@ async def apply(nats_url: str) -> list[str]:
         Unavailable: NATS does not answer.
     """
     async with _operator(nats_url) as client:
-        drift, _ = await _ensure(client.jetstream(), replicas=1, look_closely=True)
-        return drift
+        return await _ensure(client.jetstream(), [], replicas=1, look_closely=True)
 
 
 async def keep(nats_url: str) -> None:
@@ -49,14 +50,17 @@ async def keep(nats_url: str) -> None:
     async with _operator(nats_url) as client:
         jetstream = client.jetstream(timeout=2)
         known: set[str] = set()
-        looked = False
+        looked, made, to_tell = False, list[str](), 0
         while True:
             try:
-                drift, rebuilt = await _ensure(jetstream, replicas=1, look_closely=not looked)
+                drift = await _ensure(jetstream, made, replicas=1, look_closely=not looked)
                 looked = True
-                if rebuilt:
-                    log.warning("topology.rebuilt", extra={"streams": ", ".join(rebuilt)})
+                if made:
+                    log.warning("topology.rebuilt", extra={"streams": ", ".join(made)})
+                    made, to_tell = [], TIMES_TOLD
+                if to_tell:
                     await client.publish(REBUILT_SUBJECT)
+                    to_tell -= 1
                 for sentence in set(drift) - known:
                     log.warning("topology.drift", extra={"difference": sentence})
                 known = set(drift)
@@ -85,17 +89,17 @@ async def _operator(url: str) -> AsyncIterator[Client]:
 
 
 async def _ensure(
-    jetstream: JetStreamContext, *, replicas: int, look_closely: bool
-) -> tuple[list[str], list[str]]:
-    """Make what is missing; answers the differences that were left, and the streams that were made.
+    jetstream: JetStreamContext, made: list[str], *, replicas: int, look_closely: bool
+) -> list[str]:
+    """Make what is missing; answers the differences that were left.
 
     Args:
         jetstream: JetStream, as the operator.
+        made: The streams that were made are added to it, also where the broker goes away halfway.
         replicas: Copies of each stream in a cluster.
         look_closely: Compare each consumer; otherwise only their number, which costs one question for all.
     """
     drift: list[str] = []
-    made: list[str] = []
     found = {info.config.name: info for info in await jetstream.streams_info()}
     there = {name: info.config for name, info in found.items()}
     for stream in STREAMS:
@@ -117,7 +121,7 @@ async def _ensure(
     for store in OBJECT_STORES:
         if f"OBJ_{store}" not in there:
             await jetstream.create_object_store(store)
-    return drift, made
+    return drift
 
 
 async def _ensure_consumers(jetstream: JetStreamContext, stream: Stream, made: list[str]) -> list[str]:

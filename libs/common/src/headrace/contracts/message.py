@@ -13,7 +13,7 @@ _TOKEN: TypeAdapter[str] = TypeAdapter(Token)
 class Contract(BaseModel):
     """A value that crosses a service boundary: immutable, and tolerant of fields that a newer peer adds."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
 
 
 class Message(Contract):

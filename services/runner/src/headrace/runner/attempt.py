@@ -22,6 +22,8 @@ from headrace.runner.teller import Teller
 log = logging.getLogger(__name__)
 
 ROOT = "root"
+UNFINISHED_SECONDS = 0.25
+"""Pause before an end is stored again; shorter than the recovery's, which would begin the run anew."""
 OUR_FAULT = "something went wrong on our side; the runner's log says what"
 
 
@@ -124,13 +126,21 @@ class Attempts:
         return RunFinished(state="succeeded", output=text, usage=attempt.conversation.tokens)
 
     async def _finish(self, attempt: "_Attempt", end: RunFinished) -> None:
-        event = await attempt.teller.end(end)
-        async with self._db.transaction() as tx:
-            await repository.finish(tx.connection, attempt.lease, end, now=event.at)
-            if end.state == "succeeded":
-                said = attempt.conversation.current
-                await repository.remember(tx.connection, attempt.lease.request, said, now=event.at)
-            await tx.send(event, *attempt.take_usage())
+        """End the run, waiting for a database that is away: what was answered is not paid for again."""
+        event, used = await attempt.teller.end(end), attempt.take_usage()
+        while True:
+            try:
+                async with self._db.transaction() as tx:
+                    await repository.finish(tx.connection, attempt.lease, end, now=event.at)
+                    if end.state == "succeeded":
+                        said = attempt.conversation.current
+                        await repository.remember(tx.connection, attempt.lease.request, said, now=event.at)
+                    await tx.send(event, *used)
+            except Unavailable as error:
+                log.warning("run.unfinished", extra={"run_id": attempt.lease.run_id, "error": str(error)})
+                await asyncio.sleep(UNFINISHED_SECONDS)
+            else:
+                break
         log.info("run.finished", extra={"run_id": attempt.lease.run_id, "state": end.state})
 
     async def _let_go(self, attempt: "_Attempt", *, seconds: float, counted: int) -> None:
