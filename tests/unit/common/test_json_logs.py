@@ -63,13 +63,13 @@ def test_value_that_json_has_no_word_for_is_written_as_text() -> None:
 
 
 def test_error_is_written_with_its_traceback() -> None:
-    try:
-        raise ValueError("bad")
-    except ValueError as error:
-        written = line("run.broke", error=error)
+    with pytest.raises(ValueError, match="bad") as raised:
+        int("bad")
+
+    written = line("run.broke", error=raised.value)
 
     assert written["error"].startswith("Traceback")
-    assert written["error"].endswith("ValueError: bad")
+    assert written["error"].endswith("with base 10: 'bad'")
 
 
 def test_no_error_is_no_field() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from headrace.common.clock import SystemClock
 from headrace.common.errors import Unavailable
-from headrace.runner import handlers
+from headrace.runner import handlers, repository
 from headrace.runner.handlers import Runs
 
 
@@ -52,8 +52,8 @@ async def _recovered(monkeypatch: pytest.MonkeyPatch, *run_ids: str, away: int =
         return SimpleNamespace(run_id=run_id)
 
     monkeypatch.setattr(handlers, "RECOVERY_SECONDS", 0.001)
-    monkeypatch.setattr(handlers.repository, "find_abandoned", find_abandoned)
-    monkeypatch.setattr(handlers.repository, "take", take)
+    monkeypatch.setattr(repository, "find_abandoned", find_abandoned)
+    monkeypatch.setattr(repository, "take", take)
     infra: Any = SimpleNamespace(db=AwayAtFirst(away), inbox=None, clock=SystemClock())
     made: Any = attempts
     runs = Runs(infra, made, lease=timedelta(seconds=1), recovered_at_once=2)

@@ -127,6 +127,9 @@ def _lifespan(service: Service, infra: Infra, parts: Parts) -> Callable[[FastAPI
             stack.push_async_callback(infra.redis.aclose)
             stack.push_async_callback(infra.bus.close)
             sweeper = Sweeper(infra.db, infra.inbox, infra.bus, infra.rpc)
+            infra.instruments.gauge(
+                "headrace_outbox_depth", "Messages that not every consumer has seen.", lambda: sweeper.depth
+            )
             if parts.prepare is not None:
                 await parts.prepare()
             await infra.bus.watch(REBUILT_SUBJECT, _looking(sweeper))

@@ -181,6 +181,9 @@ class Bus:
                 await self.client.publish(parcel.subject, parcel.body, headers=parcel.headers)
             except (nats.errors.Error, OSError, Unavailable) as error:
                 log.warning("bus.publish_postponed", extra={"subject": parcel.subject, "error": repr(error)})
+        await asyncio.sleep(
+            0
+        )  # the client writes from a task of its own: let it, before the caller goes on computing
 
     async def publish_acknowledged(self, parcel: Parcel) -> None:
         """Send a message and wait until the stream has it.
@@ -199,6 +202,7 @@ class Bus:
             await self.client.publish(message.subject, message.model_dump_json().encode(), headers=headers)
         except (nats.errors.Error, OSError) as error:
             log.warning("bus.untold", extra={"subject": message.subject, "error": str(error)})
+        await asyncio.sleep(0)  # as above
 
     async def watch(self, subject: str, heard: Callable[[Msg], Awaitable[None]], *, queue: str = "") -> None:
         """Listen to a subject without a consumer: what is said while nobody listens is not heard.

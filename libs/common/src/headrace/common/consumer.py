@@ -160,6 +160,7 @@ class ConsumerEdge:
                     headers=dict(delivery.headers),
                     body=delivery.body,
                     deliveries=delivery.raw_message.metadata.num_delivered,
+                    sequence=delivery.raw_message.metadata.sequence.stream,
                 ),
                 reason=reason,
             )
@@ -210,6 +211,8 @@ class Corpse:
     headers: dict[str, str]
     body: bytes
     deliveries: int
+    sequence: int
+    """Its place in the stream."""
 
 
 async def bury(
@@ -232,7 +235,7 @@ async def bury(
         reason: Why, for a person.
     """
     consumer = handler.consumer
-    original_id = corpse.headers.get(MESSAGE_ID) or f"unnamed.{corpse.subject}"
+    original_id = corpse.headers.get(MESSAGE_ID) or f"unnamed.{corpse.subject}.{corpse.sequence}"
     async with database.transaction() as tx:
         now = database.clock.now()
         if not await inbox.first_time(tx.connection, consumer.name, original_id, now=now, outcome="dead"):

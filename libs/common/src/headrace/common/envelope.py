@@ -50,7 +50,8 @@ def decode(message: type[M], headers: Mapping[str, str] | None, body: bytes) -> 
     try:
         return message.model_validate_json(body)
     except ValidationError as error:
-        raise Undecodable(f"the body is not a {message.type}: {_summary(error)}") from error
+        # not `from error`: its text repeats the body, and would be logged with the traceback
+        raise Undecodable(f"the body is not a {message.type}: {_summary(error)}") from None
 
 
 def _summary(error: ValidationError) -> str:

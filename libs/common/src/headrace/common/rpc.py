@@ -1,5 +1,6 @@
 """Questions between services: NATS request/reply, registered with the services API so that `nats micro ls` shows them."""
 
+import asyncio
 import json
 import logging
 from collections.abc import Awaitable, Callable, Sequence
@@ -21,6 +22,8 @@ from headrace.contracts.question import Question, question_subject
 log = logging.getLogger(__name__)
 
 ASK_SECONDS = 5.0
+ANSWERS_AT_ONCE = 32
+"""Questions in hand at once in one replica."""
 VERSION = "0.1.0"
 
 Q = TypeVar("Q", bound=Contract)
@@ -50,6 +53,8 @@ class Rpc:
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
+        self._places = asyncio.Semaphore(ANSWERS_AT_ONCE)
+        self._answering: set[asyncio.Task[None]] = set()
 
     async def ask(self, question: Question[R]) -> R:
         """Ask a service.
@@ -94,6 +99,15 @@ class Rpc:
             )
 
     def _handler(self, answer: Answer[Any, Any]) -> Callable[[Request], Awaitable[None]]:
+        """Answer many at once: the client would wait for one answer before it hands over the next question."""
+
+        async def take(request: Request) -> None:
+            await self._places.acquire()
+            task = asyncio.create_task(reply(request))
+            self._answering.add(task)
+            task.add_done_callback(self._answering.discard)
+            task.add_done_callback(lambda _: self._places.release())
+
         async def reply(request: Request) -> None:
             with span_of_question(answer.verb, request.headers):
                 try:
@@ -109,7 +123,7 @@ class Rpc:
                 else:
                     await request.respond(given.model_dump_json().encode())
 
-        return reply
+        return take
 
 
 async def _refuse(request: Request, error: HeadraceError) -> None:

@@ -35,6 +35,8 @@ class Sweeper:
     def __init__(self, database: Database, inbox: Inbox, bus: Bus, rpc: Rpc) -> None:
         self._db, self._inbox, self._bus, self._rpc = database, inbox, bus, rpc
         self._everything_at_once = asyncio.Event()
+        self.depth = 0
+        """Messages in the outbox at the last look."""
 
     def look_now(self) -> None:
         """Look into the whole outbox at once, due or not: a stream was made again."""
@@ -74,6 +76,7 @@ class Sweeper:
                 await outbox.forget(tx.connection, seen)
                 await outbox.postpone(tx.connection, again, now=now)
                 await self._inbox.prune(tx.connection, before=now - INBOX_KEPT)
+                self.depth = await outbox.depth(tx.connection)
             await self._bus.publish(again)
             sent += len(again)
             if len(parcels) < BATCH:

@@ -65,16 +65,18 @@ def configure(service: str, settings: InfraSettings) -> Callable[[], None]:
     """
     console = logging.StreamHandler(sys.stderr)
     console.setFormatter(JsonFormatter(service))
-    handlers: list[logging.Handler] = [console]
+    exporters: list[logging.Handler] = []
     resource = Resource.create({"service.name": f"headrace-{service}", "service.namespace": "headrace"})
     readers: list[MetricReader] = [PrometheusMetricReader(scope_info_enabled=False)]
     stops: list[Callable[[], None]] = []
     if settings.otlp_endpoint:
-        readers.append(_exporting(settings.otlp_endpoint.rstrip("/"), resource, handlers, stops))
+        readers.append(_exporting(settings.otlp_endpoint.rstrip("/"), resource, exporters, stops))
     meters = MeterProvider(metric_readers=readers, resource=resource)
     metrics.set_meter_provider(meters)
     stops.append(meters.shutdown)
-    logging.basicConfig(level=settings.log_level, handlers=handlers, force=True)
+    logging.basicConfig(level=settings.log_level, handlers=[console], force=True)
+    for exporter in exporters:  # not through basicConfig, which would put level and logger into the event
+        logging.getLogger().addHandler(exporter)
     for noisy in ("httpx", "httpcore", "LiteLLM", "alembic", "uvicorn.access", "faststream"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
 
@@ -86,7 +88,7 @@ def configure(service: str, settings: InfraSettings) -> Callable[[], None]:
 
 
 def _exporting(
-    endpoint: str, resource: Resource, handlers: list[logging.Handler], stops: list[Callable[[], None]]
+    endpoint: str, resource: Resource, exporters: list[logging.Handler], stops: list[Callable[[], None]]
 ) -> MetricReader:
     """Send traces and logs in the background; answers the reader that sends metrics."""
     from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter  # noqa: PLC0415
@@ -103,7 +105,7 @@ def _exporting(
     )
     exported = LoggingHandler(logger_provider=loggers)
     exported.addFilter(lambda record: not record.name.startswith("opentelemetry"))
-    handlers.append(exported)
+    exporters.append(exported)
     stops.extend((tracers.shutdown, loggers.shutdown))
     return PeriodicExportingMetricReader(
         OTLPMetricExporter(f"{endpoint}/v1/metrics", timeout=5), export_interval_millis=10_000

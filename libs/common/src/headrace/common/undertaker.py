@@ -54,6 +54,7 @@ class Undertaker:
             headers=dict(raw.headers or {}),
             body=raw.data or b"",
             deliveries=advisory["deliveries"],
+            sequence=seq,
         )
         reason = f"delivered {corpse.deliveries} times, and never settled"
         await bury(

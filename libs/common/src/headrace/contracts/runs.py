@@ -31,7 +31,6 @@ class RunState(StrEnum):
     """The life of a run."""
 
     REQUESTED = "requested"
-    ADMITTED = "admitted"
     RUNNING = "running"
     SUCCEEDED = "succeeded"
     FAILED = "failed"

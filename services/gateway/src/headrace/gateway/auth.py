@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -25,27 +26,50 @@ class Caller:
     tx: Transaction
 
 
-class Door:
+class KeyDoor:
     """Opens a request's transaction for whoever shows a key."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    async def __call__(self, authorization: Annotated[str | None, Header()] = None) -> AsyncIterator[Caller]:
-        """The dependency of every route; commits before the answer is sent.
+    async def open(self, authorization: Annotated[str | None, Header()] = None) -> AsyncIterator[Caller]:
+        """Open the request's transaction; it commits before the answer is sent.
 
         Raises:
             Unauthorized: No key, or none of ours.
         """
-        scheme, _, key = (authorization or "").partition(" ")
-        if scheme.lower() != "bearer" or not key:
-            raise Unauthorized("send your API key as `Authorization: Bearer hr_...`")
-        async with self._db.transaction() as tx:
-            account_id = await repository.owner_of_key(tx.connection, hash_key(key.strip()))
-            if account_id is None:
-                raise Unauthorized("this API key is not known")
-            yield Caller(account_id, tx)
+        key = _key(authorization)
+        async with self.transaction() as tx:
+            yield Caller(await _owner(tx, key), tx)
+
+    async def ask(self, authorization: Annotated[str | None, Header()] = None) -> str:
+        """Only see whose key it is, and keep no connection while other services are asked. See `open` for errors."""
+        key = _key(authorization)
+        async with self.transaction() as tx:
+            return await _owner(tx, key)
+
+    def transaction(self) -> AbstractAsyncContextManager[Transaction]:
+        """A transaction of the gateway's own schema."""
+        return self._db.transaction()
 
     def dependency(self) -> object:
-        """This door, for a route's signature; the transaction ends with the function, not with a streamed answer."""
-        return Depends(self, scope="function")
+        """The caller and its transaction, which ends with the route's function and not with a streamed answer."""
+        return Depends(self.open, scope="function")
+
+    def account(self) -> object:
+        """The caller's account alone, for routes that ask other services."""
+        return Depends(self.ask)
+
+
+def _key(authorization: str | None) -> bytes:
+    scheme, _, key = (authorization or "").partition(" ")
+    if scheme.lower() != "bearer" or not key:
+        raise Unauthorized("send your API key as `Authorization: Bearer hr_...`")
+    return hash_key(key.strip())
+
+
+async def _owner(tx: Transaction, key_hash: bytes) -> str:
+    account_id = await repository.owner_of_key(tx.connection, key_hash)
+    if account_id is None:
+        raise Unauthorized("this API key is not known")
+    return account_id

@@ -10,6 +10,7 @@ from headrace.gateway.errors import RunFailed
 from headrace.gateway.events import Gap, Silence
 
 _STATUS = {"refused": 429, "cancelled": 409, "failed": 502}
+_STATUS_OF_CODE = {"not_decided": 503}
 
 
 class ChatStream:
@@ -31,6 +32,8 @@ class ChatStream:
         self.run_id, self.model, self.created = run_id, model, created
         self._following = following
         self._sent = ""
+        """What was sent of the answer; text before a tool is no part of it."""
+        self._has_spoken = False
         self._is_held = False
 
     async def frames(self, *, include_usage: bool) -> AsyncIterator[str]:
@@ -43,9 +46,10 @@ class ChatStream:
                 case Gap():
                     self._is_held = True
                 case RunEvent(news=RunStarted()):
-                    self._is_held = self._is_held or bool(self._sent)
+                    self._is_held = self._is_held or self._has_spoken
                 case RunEvent(news=TextDelta(text=text)) if not self._is_held:
                     self._sent += text
+                    self._has_spoken = True
                     yield self._chunk({"content": text})
                 case RunEvent(news=ToolCalled()) if not self._is_held:
                     self._sent = ""
@@ -115,9 +119,9 @@ def usage(tokens: TokenCount) -> dict[str, Any]:
 def failure_of(end: RunFinished, run_id: str) -> RunFailed:
     """The error that a run's end is."""
     sentence = end.error or f"the run was {end.state}"
-    return RunFailed(
-        sentence, code=end.error_code or end.state, status=_STATUS.get(end.state, 502), run_id=run_id
-    )
+    code = end.error_code or end.state
+    status = _STATUS_OF_CODE.get(code, _STATUS.get(end.state, 502))
+    return RunFailed(sentence, code=code, status=status, run_id=run_id)
 
 
 def _error(sentence: str, code: str) -> str:

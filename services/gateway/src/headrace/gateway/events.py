@@ -42,7 +42,7 @@ def is_gap(last: int, seq: int) -> bool:
         seq: The number of the next one.
     """
     place, last_place = seq % EVENTS_PER_ATTEMPT, last % EVENTS_PER_ATTEMPT
-    if place in (0, LAST_EVENT) or last_place == LAST_EVENT:
+    if place in (0, LAST_EVENT) or (last >= 0 and last_place == LAST_EVENT):
         return False
     same_attempt = last >= 0 and seq // EVENTS_PER_ATTEMPT == last // EVENTS_PER_ATTEMPT
     return not (same_attempt and place == last_place + 1)

@@ -45,8 +45,10 @@ _CURRENT = select(agent_revisions.c.definition).join(
     (agents.c.agent_id == agent_revisions.c.agent_id) & (agents.c.revision == agent_revisions.c.revision),
 )
 _CURRENT_OF_ACCOUNT = _CURRENT.where(agents.c.account_id == bindparam("account"))
-_NAMED = _CURRENT_OF_ACCOUNT.where(
-    or_(agents.c.agent_id == bindparam("name"), agents.c.name == bindparam("name"))
+_NAMED = (
+    _CURRENT_OF_ACCOUNT.order_by(agents.c.agent_id != bindparam("name"))
+    .limit(1)
+    .where(or_(agents.c.agent_id == bindparam("name"), agents.c.name == bindparam("name")))
 )
 
 
@@ -169,13 +171,18 @@ _ACCEPT = insert(requests).on_conflict_do_nothing().returning(requests.c.run_id)
 _ACCEPTED = select(requests.c.digest).where(requests.c.run_id == bindparam("run"))
 
 
+async def accepted(connection: AsyncConnection, run_id: str) -> bytes | None:
+    """The digest of the request that a run came from, if it came through this door."""
+    digest: bytes | None = await connection.scalar(_ACCEPTED, {"run": run_id})
+    return digest
+
+
 async def accept(connection: AsyncConnection, row: dict[str, Any]) -> bytes | None:
     """Store a request once; answers the digest of the one that was first, if it was not this one."""
     made = await connection.execute(_ACCEPT, row)
     if made.first() is not None:
         return None
-    digest: bytes | None = await connection.scalar(_ACCEPTED, {"run": row["run_id"]})
-    return digest
+    return await accepted(connection, row["run_id"])
 
 
 async def request_of(connection: AsyncConnection, account_id: str, run_id: str) -> dict[str, Any] | None:

@@ -10,7 +10,7 @@ from headrace.gateway.api.chat import chat_router
 from headrace.gateway.api.knowledge import knowledge_router
 from headrace.gateway.api.runs import runs_router
 from headrace.gateway.api.triggers import triggers_router
-from headrace.gateway.auth import Door, hash_key
+from headrace.gateway.auth import KeyDoor, hash_key
 from headrace.gateway.events import EventLog
 from headrace.gateway.models import metadata
 from headrace.gateway.settings import GatewaySettings
@@ -22,7 +22,7 @@ def create_service(settings: GatewaySettings) -> Service:
     """The gateway as a value."""
 
     def compose(infra: Infra) -> Parts:
-        door = Door(infra.db)
+        door = KeyDoor(infra.db)
         events = EventLog(infra.bus, infra.rpc, doubt=settings.doubt_seconds, ping=settings.ping_seconds)
 
         async def find_agent(question: FindAgent) -> AgentRevision:

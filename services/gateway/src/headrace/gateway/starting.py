@@ -43,9 +43,11 @@ async def start_run(wish: Wish, caller: Caller, clock: Clock) -> Started:
         NotFound: There is no such agent.
         KeyReused: The key came with another wish before.
     """
-    agent = await repository.find_agent(caller.tx.connection, caller.account_id, wish.agent)
     key = wish.idempotency_key
     run_id = new_id() if key is None else trigger_id("idempotency-key", caller.account_id, key)
+    if key is not None and (before := await repository.accepted(caller.tx.connection, run_id)):
+        return _again(run_id, before, wish)
+    agent = await repository.find_agent(caller.tx.connection, caller.account_id, wish.agent)
     now = clock.now()
     first = await repository.accept(
         caller.tx.connection,
@@ -60,11 +62,7 @@ async def start_run(wish: Wish, caller: Caller, clock: Clock) -> Started:
         },
     )
     if first is not None:
-        if first != wish.digest():
-            raise KeyReused(
-                "this Idempotency-Key was used for another request; take a new key for a new request"
-            )
-        return Started(run_id, is_new=False)
+        return _again(run_id, first, wish)
     await caller.tx.send(
         RunRequested(
             run_id=run_id,
@@ -80,3 +78,9 @@ async def start_run(wish: Wish, caller: Caller, clock: Clock) -> Started:
         )
     )
     return Started(run_id, is_new=True)
+
+
+def _again(run_id: str, before: bytes, wish: Wish) -> Started:
+    if before != wish.digest():
+        raise KeyReused("this Idempotency-Key was used for another request; take a new key for a new request")
+    return Started(run_id, is_new=False)

@@ -54,6 +54,8 @@ class Attempts:
         attempt = _Attempt(self, lease)
         try:
             await self._held(attempt)
+        except ExceptionGroup as group:
+            raise group.exceptions[0] from group
         except asyncio.CancelledError:
             with contextlib.suppress(
                 HeadraceError

@@ -45,7 +45,7 @@ runs = Table(
     Column("usage", JSONB),
     Column("requested_at", DateTime(timezone=True), nullable=False),
     Column("finished_at", DateTime(timezone=True)),
-    Index("runs_live", "lease_until", postgresql_where=text("state IN ('admitted', 'running')")),
+    Index("runs_live", "lease_until", postgresql_where=text("state = 'running'")),
     Index("runs_of_account", "account_id", "requested_at"),
 )
 

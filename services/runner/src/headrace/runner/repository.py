@@ -15,7 +15,6 @@ from headrace.runner.errors import LeaseLost, NotRecordedYet
 from headrace.runner.models import messages, runs
 
 _FINAL = tuple(sorted(FINAL_STATES))
-_LIVE = (RunState.ADMITTED, RunState.RUNNING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +85,7 @@ async def take(
 
 _ABANDONED = (
     select(runs.c.request)
-    .where(runs.c.state.in_(_LIVE), runs.c.lease_until < bindparam("now"))
+    .where(runs.c.state == RunState.RUNNING, runs.c.lease_until < bindparam("now"))
     .order_by(runs.c.lease_until)
     .limit(1)
     .with_for_update(skip_locked=True)

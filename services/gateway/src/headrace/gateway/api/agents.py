@@ -11,7 +11,7 @@ from headrace.contracts.agents import AgentRevision
 from headrace.contracts.ids import Token, new_id
 from headrace.contracts.text import Text
 from headrace.gateway import repository
-from headrace.gateway.auth import Caller, Door
+from headrace.gateway.auth import Caller, KeyDoor
 from headrace.gateway.errors import PreconditionFailed, PreconditionRequired
 
 TOOLS = ("calculate", "current_time", "search_knowledge")
@@ -50,7 +50,7 @@ class AgentWanted(BaseModel):
         )
 
 
-def agents_router(door: Door, clock: Clock) -> APIRouter:
+def agents_router(door: KeyDoor, clock: Clock) -> APIRouter:
     """The routes under `/v1/agents`. An agent is addressed by its id or its name."""
     router = APIRouter(prefix="/v1/agents", tags=["agents"])
 

@@ -15,8 +15,7 @@ from headrace.contracts.runs import ChatMessage, Door
 from headrace.contracts.text import Text
 from headrace.gateway import repository
 from headrace.gateway.api.sse import EventStream
-from headrace.gateway.auth import Caller
-from headrace.gateway.auth import Door as KeyDoor
+from headrace.gateway.auth import Caller, KeyDoor
 from headrace.gateway.chat_stream import ChatStream
 from headrace.gateway.events import EventLog
 from headrace.gateway.starting import Wish, start_run

@@ -16,8 +16,7 @@ from headrace.contracts.runs import ChatMessage, Door, RunControl, RunState
 from headrace.contracts.text import Text
 from headrace.gateway import repository
 from headrace.gateway.api.sse import PING, EventStream, frame
-from headrace.gateway.auth import Caller
-from headrace.gateway.auth import Door as KeyDoor
+from headrace.gateway.auth import Caller, KeyDoor
 from headrace.gateway.events import EventLog, Gap, Silence
 from headrace.gateway.starting import Wish, start_run
 
@@ -68,17 +67,18 @@ def runs_router(door: KeyDoor, events: EventLog, rpc: Rpc, clock: Clock) -> APIR
             run_id=started.run_id, state=RunState.REQUESTED, url=url, events_url=f"{url}/events"
         )
 
-    async def find(run_id: str, caller: Caller) -> RunReport:
+    async def find(run_id: str, account: str) -> RunReport:
         """Where a run stands: the runner knows, or it was only just asked for."""
         try:
-            return await rpc.ask(FindRun(account_id=caller.account_id, run_id=run_id))
+            return await rpc.ask(FindRun(account_id=account, run_id=run_id))
         except NotFound:
-            asked = await repository.request_of(caller.tx.connection, caller.account_id, run_id)
+            async with door.transaction() as tx:
+                asked = await repository.request_of(tx.connection, account, run_id)
             if asked is None:
                 raise NotFound(f"there is no run {run_id}") from None
             return RunReport(
                 run_id=run_id,
-                account_id=caller.account_id,
+                account_id=account,
                 agent_id=asked["agent_id"],
                 session_id=None,
                 door=asked["door"],
@@ -88,31 +88,31 @@ def runs_router(door: KeyDoor, events: EventLog, rpc: Rpc, clock: Clock) -> APIR
             )
 
     @router.get("/{run_id}")
-    async def look(run_id: Token, caller: Annotated[Caller, door.dependency()]) -> RunReport:
+    async def look(run_id: Token, account: Annotated[str, door.account()]) -> RunReport:
         """Where a run stands."""
-        return await find(run_id, caller)
+        return await find(run_id, account)
 
     @router.get("/{run_id}/events", response_class=EventStream, status_code=200)
     async def follow(
         run_id: Token,
-        caller: Annotated[Caller, door.dependency()],
+        account: Annotated[str, door.account()],
         last_event_id: Annotated[str | None, Header()] = None,
     ) -> EventStream:
         """Follow a run as server-sent events, from the start or after `Last-Event-ID`, to its end."""
-        await find(run_id, caller)
+        await find(run_id, account)
         if last_event_id is not None and not last_event_id.isdigit():
             raise Invalid("Last-Event-ID must be the id of an event of this run")
         after = -1 if last_event_id is None else int(last_event_id)
-        return EventStream(_frames(events, caller.account_id, run_id, after), run_id=run_id)
+        return EventStream(_frames(events, account, run_id, after), run_id=run_id)
 
     @router.post("/{run_id}/cancel", status_code=202)
-    async def cancel(run_id: Token, caller: Annotated[Caller, door.dependency()]) -> RunReport:
+    async def cancel(run_id: Token, account: Annotated[str, door.account()]) -> RunReport:
         """Cancel a run. What it did is not undone; it does nothing more."""
-        report = await find(run_id, caller)
+        report = await find(run_id, account)
         if not report.state.is_final:
-            await caller.tx.send(
-                RunControl(run_id=run_id, verb="cancel", account_id=caller.account_id, command_id=new_id())
-            )
+            command = RunControl(run_id=run_id, verb="cancel", account_id=account, command_id=new_id())
+            async with door.transaction() as tx:
+                await tx.send(command)
         return report
 
     return router

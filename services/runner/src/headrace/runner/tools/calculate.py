@@ -58,7 +58,7 @@ def evaluate(expression: str) -> int | float:
 def _value(node: ast.expr) -> int | float:
     match node:
         case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
-            return number
+            result: Any = number
         case ast.UnaryOp(op=op, operand=operand) if type(op) in _UNARY:
             result = _UNARY[type(op)](_value(operand))
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
@@ -68,6 +68,6 @@ def _value(node: ast.expr) -> int | float:
             result = _BINARY[type(op)](a, b)
         case _:
             raise ToolError("only numbers, parentheses and + - * / // % ** are understood")
-    if isinstance(result, complex) or abs(result) > MAX_MAGNITUDE:
+    if isinstance(result, complex) or not abs(result) <= MAX_MAGNITUDE:  # NaN is not, either
         raise ToolError("the value is not a number of ordinary size")
     return result  # type: ignore[no-any-return]  # complex was refused above

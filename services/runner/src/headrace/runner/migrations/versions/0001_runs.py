@@ -40,7 +40,7 @@ def upgrade() -> None:
         "runs",
         ["lease_until"],
         schema="runner",
-        postgresql_where=sa.text("state IN ('admitted', 'running')"),
+        postgresql_where=sa.text("state = 'running'"),
     )
     op.create_index("runs_of_account", "runs", ["account_id", "requested_at"], schema="runner")
     op.create_table(
