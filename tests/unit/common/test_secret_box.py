@@ -39,7 +39,9 @@ def test_secret_whose_key_is_gone_is_refused_with_a_sentence() -> None:
         box(NEW).open(box(OLD).seal("secret"))
 
 
-@pytest.mark.parametrize("keys", ["", " , ", "no-key", "é", NEW[:-1]], ids=["none", "blank", "word", "accent", "cut"])
+@pytest.mark.parametrize(
+    "keys", ["", " , ", "no-key", "é", NEW[:-1]], ids=["none", "blank", "word", "accent", "cut"]
+)
 def test_no_key_is_refused_with_the_command_that_makes_one(keys: str) -> None:
     with pytest.raises(Invalid, match=r"at least one Fernet key; make one with: python"):
         box(keys)

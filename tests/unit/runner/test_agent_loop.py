@@ -232,7 +232,9 @@ async def test_unknown_tool_is_answered_with_those_there_are() -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", ['{"text": ', "text", "[1]", "null", '"a"', "1" * 5_000, "[" * 100_000, "{'text': 1}"]
+    "arguments",
+    ['{"text": ', "text", "[1]", "null", '"a"', "{'text': 1}", "1" * 5_000, "[" * 100_000],
+    ids=["cut", "word", "list", "null", "string", "python", "huge number", "deep"],
 )
 async def test_arguments_that_cannot_be_read_are_never_dispatched(arguments: str) -> None:
     echo = Echo()

@@ -40,6 +40,8 @@ class Handler(Generic[M]):
     act: Callable[[M, Transaction], Awaitable[None]]
     concurrency: int = 8
     """Messages in hand at once in one replica."""
+    pause: float = 0.0
+    """Seconds to wait before acting, so that what is more urgent in the same process goes first."""
     buried: Callable[[M, str, Transaction], Awaitable[None]] | None = None
     """Told, in the same transaction, that the message was given up and why."""
 
@@ -138,6 +140,7 @@ class ConsumerEdge:
             case LongHandler():
                 await self._handler.act(message)
             case Handler():
+                await asyncio.sleep(self._handler.pause)
                 async with self._db.transaction() as tx:
                     if await self.claim(tx, message):
                         await self._handler.act(message, tx)

@@ -28,6 +28,8 @@ from headrace.runner.settings import RunnerSettings
 log = logging.getLogger(__name__)
 
 RECOVERY_SECONDS = 0.5
+RECORDER_PAUSE_SECONDS = 0.1
+"""Most runs are admitted within this, and then their first token need not wait for their record."""
 _CONSUMERS = {Lane.INTERACTIVE: RUNNER_INTERACTIVE, Lane.BACKGROUND: RUNNER_BACKGROUND}
 
 
@@ -125,7 +127,7 @@ class Runs:
 def handlers(runs: Runs, settings: RunnerSettings) -> tuple[AnyHandler, ...]:
     """The consumers of the runner."""
     return (
-        Handler(consumer=RUNNER_RECORDER, act=runs.record, concurrency=4),
+        Handler(consumer=RUNNER_RECORDER, act=runs.record, concurrency=64, pause=RECORDER_PAUSE_SECONDS),
         LongHandler(
             consumer=RUNNER_INTERACTIVE,
             act=runs.dispatch,
