@@ -44,5 +44,5 @@ class SecretBox:
             ) from error
 
     def rotate(self, sealed: bytes) -> bytes:
-        """Encrypt again with the newest key."""
-        return self._fernet.rotate(sealed)
+        """Encrypt again with the newest key. See `open` for errors."""
+        return self.seal(self.open(sealed))

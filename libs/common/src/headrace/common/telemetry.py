@@ -82,7 +82,10 @@ def configure(service: str, settings: InfraSettings) -> Callable[[], None]:
 
     def stop() -> None:
         for each in stops:
-            each()
+            try:
+                each()
+            except Exception:
+                logging.getLogger(__name__).exception("telemetry.not_stopped")
 
     return stop
 

@@ -87,6 +87,7 @@ class AgentLoop:
                     raise ModelFailed(f"{turn.model} answered with nothing, twice")
                 asked_again = True
                 continue
+            asked_again = False
             conversation.current.append(turn.as_message())
             if not turn.tool_calls:
                 return turn.text

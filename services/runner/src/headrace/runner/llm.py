@@ -33,6 +33,9 @@ CHARACTERS_PER_TOKEN = 4
 NO_KEY = "none"
 """Sent to a server of one's own that asks for no key, since the OpenAI client insists on one."""
 
+LONGEST_RETRY_AFTER = 60.0
+"""Seconds; a provider that asks for more is asked again after this."""
+
 _HOPELESS = (
     vendor.AuthenticationError,
     vendor.PermissionDeniedError,
@@ -161,8 +164,10 @@ def _reason(error: Exception) -> str:
 
 
 def _retry_after(error: Exception) -> float | None:
+    """What the provider asks to wait, in seconds, within reason."""
     headers = getattr(getattr(error, "response", None), "headers", None) or {}
     try:
-        return float(headers["retry-after"])
+        seconds = float(headers["retry-after"])
     except (KeyError, ValueError):
         return None
+    return min(max(seconds, 0.0), LONGEST_RETRY_AFTER) if math.isfinite(seconds) else None
