@@ -3,12 +3,17 @@
 import ast
 import tomllib
 from pathlib import Path
+from typing import Any
 
-from headrace.common.access import SERVICES
+from headrace.common.access import OPERATOR, SERVICES
+from headrace.common.clock import SystemClock
 from headrace.contracts import streams
+from headrace.contracts.agents import TOOLS
 from headrace.contracts.message import Message
+from headrace.local import state
 from headrace.local.asyncapi import QUESTIONS, senders
 from headrace.local.contracts import FOLDER, documents
+from headrace.runner.tools import all_tools
 
 ROOT = Path(__file__).parents[2]
 SOURCES = [
@@ -68,3 +73,14 @@ def test_published_contracts_are_current() -> None:
 
     for name, document in documents().items():
         assert json.loads((ROOT / FOLDER / name).read_text()) == json.loads(json.dumps(document)), name
+
+
+def test_runner_has_the_tools_that_agents_may_be_given() -> None:
+    anything: Any = None
+
+    assert tuple(all_tools(SystemClock(), anything)) == TOOLS
+
+
+def test_local_deployment_runs_the_services_that_have_permissions() -> None:
+    assert state.SERVICES == SERVICES
+    assert state.OPERATOR == OPERATOR

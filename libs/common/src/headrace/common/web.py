@@ -1,10 +1,16 @@
 """A bound on HTTP bodies that answers with a problem document, where FastAPI's own bound answers in plain text."""
 
+import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headrace.common.problems import problem
+
+SWALLOWED_BODIES = 15
+"""How many times the limit is read and thrown away before the answer."""
+SWALLOWED_SECONDS = 2.0
 
 
 class BodyLimit:
@@ -25,6 +31,7 @@ class BodyLimit:
             return
         declared = dict(scope["headers"]).get(b"content-length", b"0")
         if not declared.isdigit() or int(declared) > self._max:
+            await _swallow(receive, SWALLOWED_BODIES * self._max)
             await self._refuse(scope, receive, send)
             return
         if b"transfer-encoding" in dict(scope["headers"]):
@@ -42,14 +49,27 @@ class BodyLimit:
             message = await receive()
             parts.append(message.get("body", b""))
             size += len(parts[-1])
-            if size > self._max:
-                return None
             more = message.get("more_body", False)
+            if size > self._max:
+                if more:
+                    await _swallow(receive, SWALLOWED_BODIES * self._max)
+                return None
         return b"".join(parts)
 
     async def _refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
         detail = f"the body is larger than the {self._max} bytes that this door takes"
         await problem(413, "too_large", detail, headers={"Connection": "close"})(scope, receive, send)
+
+
+async def _swallow(receive: Receive, left: int) -> None:
+    """Read on and throw away, within bounds: a sender that is cut off while it sends never sees the answer."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(SWALLOWED_SECONDS):
+            while left > 0:
+                message = await receive()
+                left -= len(message.get("body", b""))
+                if not message.get("more_body", False):
+                    return
 
 
 def _replayed(body: bytes, receive: Receive) -> Callable[[], Awaitable[Message]]:

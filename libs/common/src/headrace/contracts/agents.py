@@ -6,6 +6,9 @@ from headrace.contracts.ids import AccountId, AgentId
 from headrace.contracts.message import Contract
 from headrace.contracts.question import Question
 
+TOOLS = ("calculate", "current_time", "search_knowledge")
+"""The tools that an agent may be given, in name order; the runner has one of each."""
+
 
 class AgentRevision(Contract):
     """One saved state of an agent. A revision never changes, so whoever has one may keep it."""

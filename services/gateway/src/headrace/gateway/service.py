@@ -2,10 +2,10 @@
 
 from headrace.common.app import Infra, Parts, Service
 from headrace.common.rpc import answers
-from headrace.contracts.agents import AgentRevision, FindAgent
+from headrace.contracts.agents import TOOLS, AgentRevision, FindAgent
 from headrace.contracts.ids import new_id
 from headrace.gateway import repository
-from headrace.gateway.api.agents import TOOLS, agents_router
+from headrace.gateway.api.agents import agents_router
 from headrace.gateway.api.chat import chat_router
 from headrace.gateway.api.knowledge import knowledge_router
 from headrace.gateway.api.runs import runs_router

@@ -7,15 +7,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from headrace.common.clock import Clock
 from headrace.common.errors import Invalid
-from headrace.contracts.agents import AgentRevision
+from headrace.contracts.agents import TOOLS, AgentRevision
 from headrace.contracts.ids import Token, new_id
 from headrace.contracts.text import Text
 from headrace.gateway import repository
 from headrace.gateway.auth import Caller, KeyDoor
 from headrace.gateway.errors import PreconditionFailed, PreconditionRequired
-
-TOOLS = ("calculate", "current_time", "search_knowledge")
-"""The tools that an agent may be given."""
 
 
 class AgentWanted(BaseModel):
