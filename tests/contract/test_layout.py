@@ -35,7 +35,7 @@ def test_services_are_the_folders_the_workspace_and_the_linter_know() -> None:
     roots = {name.removeprefix("headrace.") for name in project["tool"]["importlinter"]["root_packages"]}
 
     assert {path.name for path in (ROOT / "services").iterdir() if path.is_dir()} == set(SERVICES)
-    assert roots == {*SERVICES, "common", "contracts", "local"}
+    assert roots == {*SERVICES, "common", "contracts", "local", "tools"}
     assert {f"headrace-{service}" for service in SERVICES} <= set(project["tool"]["uv"]["sources"])
 
 
