@@ -1,10 +1,12 @@
 """Starts a whole deployment under a supervisor."""
 
 import asyncio
+import sys
 
 from headrace.local.console import Console
 from headrace.local.logs import tail
 from headrace.local.nats_server import NatsServer
+from headrace.local.nursery import Nursery
 from headrace.local.plan import DEMO_MODEL, Plan
 from headrace.local.postgres_roles import prepare_database
 from headrace.local.postgres_server import PostgresServer
@@ -14,6 +16,16 @@ from headrace.local.state import SERVICES
 from headrace.local.supervisor import Child, Supervisor
 from headrace.local.valkey_server import ValkeyServer
 
+_HEAVY = ("runner",)
+"""Services whose imports take seconds; the others are forked before."""
+_LIGHT = tuple(name for name in SERVICES if name not in _HEAVY)
+_EVERYWHERE = (
+    "headrace.common.app",
+    "headrace.common.migrate",
+    "uvicorn.loops.auto",
+    "uvicorn.protocols.http.auto",
+)
+"""What every service imports sooner or later."""
 _PATIENCE_SECONDS = 120
 _ASK_SECONDS = 0.2
 _ENDS_TOO_OFTEN = 5
@@ -39,12 +51,22 @@ class Deployment:
         plan = self._plan
         async with asyncio.TaskGroup() as starts:
             starts.create_task(self._start_servers())
-            for name in SERVICES:
-                service = self._supervisor.add(plan.service(name))
-                starts.create_task(self._wait(service, f"{plan.url(name)}/readyz"))
+            starts.create_task(self._start_services())
             if plan.model.is_demo:
                 demo = self._supervisor.add(plan.demo_model())
                 starts.create_task(self._wait(demo, f"http://127.0.0.1:{plan.ports[DEMO_MODEL]}/healthz"))
+
+    async def _start_services(self) -> None:
+        spec = self._plan.nursery()
+        nursery = Nursery(spec.environment)
+        if sys.platform == "linux":
+            self._supervisor.add(spec, nursery.begin)
+        async with asyncio.TaskGroup() as starts:
+            for names in _LIGHT, _HEAVY:
+                await nursery.learn(*_EVERYWHERE, *(f"headrace.{name}.service" for name in names))
+                for name in names:
+                    service = self._supervisor.add(self._plan.service(name), nursery.spawn)
+                    starts.create_task(self._wait(service, f"{self._plan.url(name)}/readyz"))
 
     async def _start_servers(self) -> None:
         async with asyncio.TaskGroup() as starts:

@@ -102,6 +102,17 @@ class Plan:
             environment=self._service_environment(name),
         )
 
+    def nursery(self) -> ChildSpec:
+        """How the nursery is run, which sees nothing of ours in its environment."""
+        others = {name: value for name, value in self.environment.items() if not name.startswith("HEADRACE_")}
+        return ChildSpec(
+            name="nursery",
+            command=(sys.executable, "-m", "headrace.local.nursery_process"),
+            log=self.home.log("nursery"),
+            stage=Stage.SERVICE,
+            environment={**others, **_PYTHON},
+        )
+
     def demo_model(self) -> ChildSpec:
         """How the demo model is run."""
         port = str(self.ports[DEMO_MODEL])

@@ -2,24 +2,21 @@
 
 import asyncio
 import contextlib
-import ctypes
 import os
 import pwd
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, Protocol
 
+from headrace.local.linux import bound_to
 from headrace.local.logs import open_log
 
 _EXIT_POLL_SECONDS = 0.05
-_PR_SET_PDEATHSIG = 1
-_LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 
 
 class Stage(IntEnum):
@@ -47,43 +44,69 @@ class ChildSpec:
     """The system user it runs as; only root may name one."""
 
 
+class Started(Protocol):
+    """What a way of starting children answers: the part of `subprocess.Popen` that is used here."""
+
+    @property
+    def pid(self) -> int:
+        """The process id, which is also the id of its process group."""
+        ...
+
+    def poll(self) -> int | None:
+        """The exit code, or the signal's number below zero; None while it runs."""
+        ...
+
+    def send_signal(self, sig: int) -> None:
+        """Send a signal, unless it has ended."""
+        ...
+
+
+Spawn = Callable[[ChildSpec, BinaryIO], Started]
+"""A way of starting a child whose output goes to a log."""
+
+
+def execute(spec: ChildSpec, log: BinaryIO, *, stdin: int = subprocess.DEVNULL) -> Started:
+    """Run the command as a new program."""
+    return subprocess.Popen(  # noqa: S603  (commands are built by this package)
+        spec.command,
+        env=spec.environment,
+        stdin=stdin,
+        stdout=log,
+        stderr=subprocess.STDOUT,
+        process_group=0,
+        **_identity(spec.user),
+        preexec_fn=bound_to(os.getpid()),  # noqa: PLW1509  (this process has no other threads)
+    )
+
+
 class Process:
     """A started child."""
 
-    def __init__(self, spec: ChildSpec) -> None:
+    def __init__(self, spec: ChildSpec, spawn: Spawn = execute) -> None:
         """Start it.
 
         Raises:
             OSError: The program is missing or no process can be made.
         """
         self.spec = spec
-        self._started = time.monotonic()
+        self._age_from = time.monotonic()
         with open_log(spec.log) as log:
-            self._popen = subprocess.Popen(  # noqa: S603  (commands are built by this package)
-                spec.command,
-                env=spec.environment,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                process_group=0,
-                **_identity(spec.user),
-                preexec_fn=_bound_to(os.getpid()),  # noqa: PLW1509  (this process has no other threads)
-            )
+            self._started = spawn(spec, log)
 
     @property
     def pid(self) -> int:
         """Its process id, which is also the id of its process group."""
-        return self._popen.pid
+        return self._started.pid
 
     @property
     def age(self) -> float:
         """Seconds since the start."""
-        return time.monotonic() - self._started
+        return time.monotonic() - self._age_from
 
     @property
     def exit_reason(self) -> str | None:
         """`exit code 1` or `SIGKILL`; None while it runs."""
-        code = self._popen.poll()
+        code = self._started.poll()
         if code is None:
             return None
         return f"exit code {code}" if code >= 0 else signal.Signals(-code).name
@@ -97,7 +120,7 @@ class Process:
 
     async def stop(self) -> None:
         """Ask it to stop; after the grace, or when cancelled, kill it."""
-        self._popen.send_signal(self.spec.stop_signal)
+        self._started.send_signal(self.spec.stop_signal)
         try:
             async with asyncio.timeout(self.spec.grace):
                 await self.wait()
@@ -114,7 +137,7 @@ class Process:
 
     def shoot(self) -> None:
         """Send SIGKILL to it and its group, without waiting."""
-        if self._popen.poll() is None:
+        if self._started.poll() is None:
             self._kill_group()
 
     def _kill_group(self) -> None:
@@ -140,21 +163,3 @@ def _identity(user: str | None) -> dict[str, Any]:
         return {}
     account = pwd.getpwnam(user)
     return {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
-
-
-def _bound_to(parent: int) -> Callable[[], None] | None:
-    """What a new child runs so that it gets SIGTERM when its parent dies, even by SIGKILL.
-
-    Linux alone can do this, and means by "parent" the thread that forked: children are started from the main
-    thread only. It must come after the change of user, which forgets it.
-    """
-    if _LIBC is None:
-        return None
-    prctl = _LIBC.prctl
-
-    def bind() -> None:
-        prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-        if os.getppid() != parent:
-            os._exit(1)
-
-    return bind

@@ -10,7 +10,7 @@ from typing import Self
 
 from headrace.local.backoff import Backoff
 from headrace.local.leftovers import remember
-from headrace.local.process import ChildSpec, Process, Stage
+from headrace.local.process import ChildSpec, Process, Spawn, Stage, execute
 
 
 @dataclass(slots=True)
@@ -18,6 +18,7 @@ class Child:
     """A child under supervision."""
 
     spec: ChildSpec
+    spawn: Spawn = execute
     process: Process | None = None
     """None while it waits to be started again."""
     last_end: str | None = None
@@ -51,13 +52,17 @@ class Supervisor:
         await self.drain()
         await self._keepers.__aexit__(None, None, None)
 
-    def add(self, spec: ChildSpec) -> Child:
+    def add(self, spec: ChildSpec, spawn: Spawn = execute) -> Child:
         """Start a child and keep it running.
+
+        Args:
+            spec: What to run.
+            spawn: How to start it, each time.
 
         Raises:
             OSError: It cannot be started at all.
         """
-        child = Child(spec)
+        child = Child(spec, spawn)
         self._children.append(child)
         self._start(child)
         self._keepers.create_task(self._keep(child), name=spec.name)
@@ -117,7 +122,7 @@ class Supervisor:
             child.last_end = str(error)
 
     def _start(self, child: Child) -> None:
-        child.process = Process(child.spec)
+        child.process = Process(child.spec, child.spawn)
         self._remember()
 
     def _remember(self) -> None:
