@@ -56,7 +56,8 @@ class Nursery:
         self._environment = environment
         self._modules: list[str] = []
         self._line: socket.socket | None = None
-        self._is_busy = False
+        self._awaited = 0
+        """Orders to import that it has not carried out yet."""
 
     def begin(self, spec: ChildSpec, log: BinaryIO) -> Started:
         """Start the nursery itself, or the next one after its death, which is asked to import the same again."""
@@ -75,21 +76,21 @@ class Nursery:
         self._ask_for(modules)
         with suppress(TimeoutError):
             async with asyncio.timeout(_LEARN_SECONDS):
-                while self._is_busy:
+                while self._awaited:
                     await asyncio.sleep(_LEARN_POLL_SECONDS)
                     self._listen()
 
     def spawn(self, spec: ChildSpec, log: BinaryIO) -> Started:
         """Fork a `python -m` command; execute it where the nursery is away, at work, or cannot be like it."""
         self._listen()
-        if not self._is_busy and self._can_be(spec):
+        if not self._awaited and self._can_be(spec):
             with suppress(OSError):
                 return self._fork(spec, log)
         return execute(spec, log)
 
     def close(self) -> None:
         """Hang up, on which the nursery ends."""
-        self._is_busy = False
+        self._awaited = 0
         if self._line:
             self._line.close()
             self._line = None
@@ -112,7 +113,7 @@ class Nursery:
         return Forked(int(pid))
 
     def _ask_for(self, modules: Sequence[str]) -> None:
-        self._is_busy = True
+        self._awaited += 1
         try:
             self._order(modules)
         except OSError:
@@ -124,13 +125,13 @@ class Nursery:
         socket.send_fds(self._line, [json.dumps(what).encode()], fds)
 
     def _listen(self) -> None:
-        """Hear whether the last order was carried out, or that the nursery has died."""
+        """Hear which orders to import were carried out, or that the nursery has died."""
         try:
-            if self._line and self._is_busy and self._line.recv(32):
-                self._is_busy = False
-            elif self._is_busy:
-                self.close()
+            while self._line and self._awaited:
+                if not self._line.recv(32):
+                    raise ConnectionError("the nursery has died")
+                self._awaited -= 1
         except BlockingIOError:
-            pass
+            return
         except OSError:
             self.close()
