@@ -20,10 +20,8 @@ _HEAVY = ("runner",)
 """Services whose imports take seconds; the others are forked before."""
 _LIGHT = tuple(name for name in SERVICES if name not in _HEAVY)
 _EVERYWHERE = (
-    "headrace.common.app",
-    "headrace.common.migrate",
-    "uvicorn.loops.auto",
-    "uvicorn.protocols.http.auto",
+    *("headrace.common.app", "headrace.common.migrate", "asyncpg", "pydantic.v1"),
+    *("uvicorn.lifespan.on", "uvicorn.loops.uvloop", "uvicorn.protocols.http.httptools_impl"),
 )
 """What every service imports sooner or later."""
 _PATIENCE_SECONDS = 120

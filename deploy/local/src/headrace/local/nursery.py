@@ -22,7 +22,7 @@ _SETTINGS = "HEADRACE_"
 """No import reads variables with this prefix; all others must be the same in the nursery and in what it forks."""
 _LEARN_SECONDS = 30
 _LEARN_POLL_SECONDS = 0.01
-_BIRTH_SECONDS = 2
+_BIRTH_SECONDS = 5
 
 
 @dataclass(slots=True)

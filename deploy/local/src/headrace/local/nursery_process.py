@@ -51,8 +51,7 @@ def _carry_out(line: socket.socket, supervisor: int) -> tuple[list[str], dict[st
         if not _is_born():
             return None
         _become(command, supervisor)
-        announcement.send(str(os.getpid()).encode())
-        if not announcement.recv(32):
+        if not _is_awaited(announcement):
             sys.exit("nobody waited for this birth")
         os.dup2(output.fileno(), 1)
         os.dup2(output.fileno(), 2)
@@ -73,6 +72,14 @@ def _is_born() -> bool:
     while os.getppid() == between:
         time.sleep(_ADOPTION_POLL_SECONDS)
     return True
+
+
+def _is_awaited(announcement: socket.socket) -> bool:
+    try:
+        announcement.send(str(os.getpid()).encode())
+        return bool(announcement.recv(32))
+    except ConnectionError:
+        return False
 
 
 def _become(command: list[str], supervisor: int) -> None:
