@@ -23,7 +23,7 @@ PUBLISHES: Mapping[str, tuple[str, ...]] = {
     "gateway": (
         RunRequested.wildcard(door=Door.CHAT),
         RunRequested.wildcard(door=Door.API),
-        RunControl.wildcard(verb="cancel"),
+        *(RunControl.wildcard(verb=verb) for verb in ("cancel", "approve", "resolve", "resume")),
         IngestDocument.wildcard(),
     ),
     "usage": (RunAdmitted.wildcard(), RunEvent.wildcard(), RunControl.wildcard(verb="refuse")),

@@ -21,6 +21,8 @@ class AgentRevision(Contract):
     model: str | None = None
     """A LiteLLM model name; `None` is the platform's default model."""
     tools: tuple[str, ...] = ()
+    approvals: tuple[str, ...] = ()
+    """The tools whose every call a person must approve, besides those that always ask."""
 
 
 class FindAgent(Question[AgentRevision]):
