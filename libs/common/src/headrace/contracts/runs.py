@@ -225,6 +225,11 @@ class TokenCount(Contract):
     is_estimated: bool = False
     """The provider did not report; counted from the text."""
 
+    @property
+    def total(self) -> int:
+        """Tokens of all classes."""
+        return self.input_tokens + self.cached_input_tokens + self.output_tokens
+
     def __add__(self, other: "TokenCount") -> "TokenCount":
         """Sum class by class; estimated when any part is."""
         return TokenCount(

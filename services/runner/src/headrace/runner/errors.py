@@ -1,6 +1,6 @@
 """The runner's named errors."""
 
-from headrace.common.errors import Retryable, Terminal
+from headrace.common.errors import Retryable, Terminal, Unavailable
 
 
 class LeaseLost(Terminal):
@@ -34,3 +34,26 @@ class LimitReached(Terminal):
 
     code = "limit_reached"
     status = 422
+
+
+class EffectBusy(Unavailable):
+    """Another run with the same intent is acting right now; how that ends decides what this one may do."""
+
+    code = "effect_busy"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, after=1)
+
+
+class JournalMismatch(Terminal):
+    """The journal was made by other code or another definition, so going on with it could do anything."""
+
+    code = "journal_mismatch"
+    status = 409
+
+
+class ReplayRefused(Terminal):
+    """What a replay may do changed since it was asked for."""
+
+    code = "replay_refused"
+    status = 409

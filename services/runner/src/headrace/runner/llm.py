@@ -16,7 +16,7 @@ from headrace.common.telemetry import span
 from headrace.contracts.runs import TokenCount
 from headrace.contracts.text import mended
 from headrace.runner.errors import ModelFailed, ModelRefused
-from headrace.runner.model import ModelRequest, ModelTurn, ToolCall
+from headrace.runner.model import CHARACTERS_PER_TOKEN, ModelRequest, ModelTurn, ToolCall
 from headrace.runner.settings import ModelSettings
 
 litellm.telemetry = False
@@ -26,9 +26,6 @@ litellm.disable_streaming_logging = (
     True  # usage goes to our ledger; its own bookkeeping costs more than the call
 )
 logging.getLogger("LiteLLM").setLevel(logging.WARNING)
-
-CHARACTERS_PER_TOKEN = 4
-"""The estimate where a provider reports nothing."""
 
 NO_KEY = "none"
 """Sent to a server of one's own that asks for no key, since the OpenAI client insists on one."""
