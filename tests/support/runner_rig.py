@@ -274,6 +274,6 @@ class CrashAt:
 def crash_at(monkeypatch: pytest.MonkeyPatch, name: str, nth: int = 1) -> CrashAt:
     """Arrange a crash; the value tells which points were passed."""
     crash = CrashAt(name, nth)
-    monkeypatch.setattr(faults, "_FILE", "a drill")
+    monkeypatch.setattr(faults, "_drill", "a drill")
     monkeypatch.setattr(faults, "_pass", crash)
     return crash

@@ -16,7 +16,7 @@ from redis.exceptions import RedisError
 from sqlalchemy import MetaData
 from starlette.responses import JSONResponse
 
-from headrace.common import problems, telemetry
+from headrace.common import faults, problems, telemetry
 from headrace.common.bus import Bus
 from headrace.common.clock import Clock, SystemClock
 from headrace.common.consumer import AnyHandler, ConsumerEdge
@@ -277,6 +277,7 @@ def serve(service: Service, settings: InfraSettings, *, port: int) -> None:
         settings: Where the servers are.
         port: The HTTP port.
     """
+    faults.watch(settings.faults)
     stop_telemetry = telemetry.configure(service.name, settings)
     config = uvicorn.Config(
         build(service, settings),

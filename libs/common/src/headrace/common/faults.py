@@ -1,8 +1,8 @@
 """Named points at which a drill kills the process. Without a drill they are nothing.
 
-A drill is a file, named by `HEADRACE_FAULTS` when the process starts, with one line `<point> <count>`. The process
-that passes the point for the count-th time takes the file away and dies by SIGKILL: no handler runs, no buffer is
-written, as if the machine had lost its power.
+A drill is a file (`HEADRACE_FAULTS` names it) with one line `<point> <count>`. The process that passes the point for
+the count-th time takes the file away and dies by SIGKILL: no handler runs, no buffer is written, as if the machine had
+lost its power.
 """
 
 import os
@@ -10,14 +10,20 @@ import signal
 from collections import Counter
 from pathlib import Path
 
-_FILE = os.environ.get("HEADRACE_FAULTS")
 _passed: Counter[str] = Counter()
+_drill: Path | None = None
+
+
+def watch(drill: Path | None) -> None:
+    """Look for a drill at this path from now on; never again, where there is none."""
+    global _drill  # noqa: PLW0603  (a process dies as a whole)
+    _drill = drill
 
 
 def point(name: str) -> None:
-    """Pass a point. Its name is `<service>.<what>.<before, or after, or a moment>`."""
-    if _FILE is not None:
-        _pass(Path(_FILE), name)
+    """Pass a point. Its name is `<service or consumer>.<what>.<before, or after, or a moment>`."""
+    if _drill is not None:
+        _pass(_drill, name)
 
 
 def _pass(drill: Path, name: str) -> None:

@@ -1,9 +1,13 @@
 """What a run leaves in its session: whole turns only, so that no later turn reads a call without its result."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
+from pydantic import ValidationError
+
 from headrace.contracts.runs import RunFinished, RunRequested, TokenCount
+from headrace.runner.errors import JournalMismatch
 from headrace.runner.model import ModelTurn
 from headrace.runner.steps import ROOT, Step, ToolResult
 
@@ -34,7 +38,10 @@ def said(request: RunRequested, steps: Iterable[Step], end: RunFinished) -> list
         step = own[seq]
         if step.kind != "model" or step.state != "done":
             continue
-        turn = ModelTurn.of(step.output or {}, step.tokens)
+        try:
+            turn = ModelTurn.of(step.output or {}, step.tokens)
+        except JournalMismatch:
+            continue
         bodies.append(turn.as_message())
         for place, call in enumerate(turn.tool_calls, start=seq + 1):
             content = _result(own.get(place))
@@ -50,7 +57,8 @@ def usage(steps: Iterable[Step]) -> TokenCount:
     total = TokenCount()
     for step in steps:
         if step.tokens is not None:
-            total += TokenCount.model_validate(step.tokens)
+            with suppress(ValidationError):
+                total += TokenCount.model_validate(step.tokens)
     return total
 
 
@@ -58,5 +66,7 @@ def _result(step: Step | None) -> str:
     if step is None:
         return NOT_MADE
     if step.state == "done":
-        return ToolResult.of(step).text
+        with suppress(JournalMismatch):
+            return ToolResult.of(step).text
+        return NOT_KNOWN
     return NOT_KNOWN if step.effect_key or step.state == "doubt" else NOT_MADE

@@ -3,6 +3,8 @@
 import logging
 from typing import Any, assert_never
 
+from pydantic import ValidationError
+
 from headrace.common.clock import Clock
 from headrace.common.db import Transaction
 from headrace.contracts.runs import (
@@ -65,8 +67,12 @@ class Control:
         end = end.model_copy(update={"usage": closing.usage(steps)})
         epoch = await runs.end_locked(tx.connection, row, end, now=now)
         if row.epoch and row.session_id is not None:  # it began, so its session should know
-            request = runs.request_of(row)
-            await sessions.remember(tx.connection, request, closing.said(request, steps, end), now=now)
+            try:
+                request = runs.request_of(row)
+            except ValidationError:  # damaged: the run ends all the same
+                log.exception("run.unreadable", extra={"run_id": row.run_id})
+            else:
+                await sessions.remember(tx.connection, request, closing.said(request, steps, end), now=now)
         seq = epoch * EVENTS_PER_ATTEMPT + LAST_EVENT
         await tx.send(RunEvent(run_id=row.run_id, account_id=row.account_id, seq=seq, at=now, news=end))
         self._leases.drop(row.run_id)

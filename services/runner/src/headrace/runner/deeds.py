@@ -65,7 +65,7 @@ class Deed:
                 f"{tool.name} was begun and not seen to end, and nothing can tell what became of it"
             )
         try:
-            async with asyncio.timeout(tool.timeout):
+            async with asyncio.timeout(2 * tool.timeout):  # to look, and to look again
                 return await tool.reconcile(self.context.provider_key, self.context)
         except Exception as error:  # noqa: BLE001  (whatever goes wrong in looking, it is not known)
             return CannotTell(f"looking for it failed: {type(error).__name__}: {error}"[:500])

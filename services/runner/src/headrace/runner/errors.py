@@ -1,6 +1,7 @@
 """The runner's named errors."""
 
 from headrace.common.errors import Retryable, Terminal, Unavailable
+from headrace.contracts.runs import TokenCount
 
 
 class LeaseLost(Terminal):
@@ -20,6 +21,11 @@ class ModelFailed(Retryable):
     """The model did not answer, and may later."""
 
     code = "model_failed"
+
+    def __init__(self, message: str, *, after: float | None = None, tokens: TokenCount | None = None) -> None:
+        super().__init__(message, after=after)
+        self.tokens = tokens
+        """What an answer that broke off cost all the same."""
 
 
 class ModelRefused(Terminal):

@@ -2,26 +2,33 @@
 
 import logging
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from headrace.runner.model import ToolCall
 
 log = logging.getLogger(__name__)
 
 LOST_RESULT = "error: the result of this call was lost"
 
 
+def _object(arguments: str) -> str:
+    ToolCall("", "", arguments).read_arguments()
+    return arguments
+
+
 class _Function(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
-    name: str
-    arguments: str
+    name: str = Field(pattern=r"^[a-zA-Z0-9_-]{1,64}$")
+    arguments: Annotated[str, AfterValidator(_object)]
 
 
 class _ToolCall(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
-    id: str
+    id: str = Field(min_length=1)
     type: Literal["function"] = "function"
     function: _Function
 
@@ -47,20 +54,28 @@ def repaired(stored: Iterable[Any]) -> list[dict[str, Any]]:
     so: a damaged history never spoils the next turn. What is stored stays as it is.
     """
     bodies: list[dict[str, Any]] = []
-    open_calls: list[str] = []
+    results: dict[str, dict[str, Any] | None] = {}
+    """Of the last message's calls, in order; `None` where it is missing yet."""
     for raw in stored:
         body = _readable(raw)
         if body is None:
             continue
         if body["role"] == "tool":
-            if body.get("tool_call_id") in open_calls:
-                open_calls.remove(body["tool_call_id"])
-                bodies.append(body)
+            call_id = body["tool_call_id"]
+            if call_id in results:
+                results[call_id] = results[call_id] or body
             continue
-        bodies += [_lost(call) for call in open_calls]
+        bodies += _answered(results)
         bodies.append(body)
-        open_calls = [call["id"] for call in body.get("tool_calls") or ()]
-    return [*bodies, *(_lost(call) for call in open_calls)]
+        results = dict.fromkeys(call["id"] for call in body.get("tool_calls", ()))
+    return bodies + _answered(results)
+
+
+def _answered(results: dict[str, dict[str, Any] | None]) -> list[dict[str, Any]]:
+    return [
+        result or {"role": "tool", "tool_call_id": call_id, "content": LOST_RESULT}
+        for call_id, result in results.items()
+    ]
 
 
 def _readable(raw: Any) -> dict[str, Any] | None:
@@ -69,11 +84,16 @@ def _readable(raw: Any) -> dict[str, Any] | None:
     except ValidationError:
         log.warning("session.message_unreadable")
         return None
-    kept = body.model_dump(exclude_none=True)
-    if body.role == "assistant" and body.content is None and not body.tool_calls:
-        return None
-    return {"content": None, **kept} if body.tool_calls else kept
-
-
-def _lost(call_id: str) -> dict[str, Any]:
-    return {"role": "tool", "tool_call_id": call_id, "content": LOST_RESULT}
+    said = {"role": body.role, "content": body.content}
+    calls = body.tool_calls or []
+    match body.role:
+        case "tool" if body.content is not None and body.tool_call_id is not None:
+            return {"role": "tool", "tool_call_id": body.tool_call_id, "content": body.content}
+        case "assistant" if calls and len({call.id for call in calls}) == len(calls):
+            return said | {"tool_calls": [call.model_dump() for call in calls]}
+        case "assistant" if body.content and not calls:
+            return said
+        case "user" | "system" if body.content is not None:
+            return said
+        case _:
+            return None

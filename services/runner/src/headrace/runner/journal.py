@@ -93,6 +93,7 @@ class Journal(Recorded):
         """
         while True:
             self._leases.check(self.lease)
+            point("runner.journal.before")
             try:
                 async with self._db.transaction() as tx:
                     written = await self._store(tx, steps)
@@ -106,6 +107,7 @@ class Journal(Recorded):
                 await asyncio.sleep(AGAIN_SECONDS)
             else:
                 self._forget(written)
+                point("runner.journal.after")
                 return
 
     def learn(self, steps: Iterable[Step]) -> None:

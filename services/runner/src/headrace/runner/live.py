@@ -5,6 +5,7 @@ import hashlib
 import json
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -81,11 +82,21 @@ class LiveSteps:
         again = await self._asked(place, request if turn.is_empty else request.noting(flaw))
         if again.flaw is not None:
             raise ModelFailed(f"{turn.model} answered twice with what cannot be used; first: {flaw}")
-        return again
+        return replace(again, tokens=turn.tokens + again.tokens)
 
     async def _asked(self, place: Place, request: ModelRequest) -> ModelTurn:
-        begun = time.monotonic()
-        turn = await self._model.call(request, on_text=lambda piece: self._teller.text(piece, step=place.seq))
+        begun, name = time.monotonic(), request.model or "default"
+        try:
+            turn = await self._model.call(
+                request, on_text=lambda piece: self._teller.text(piece, step=place.seq)
+            )
+        except asyncio.CancelledError:
+            self._book_cut_call(place, request, name, epoch=self._journal.lease.epoch)
+            raise
+        except ModelFailed as error:
+            if error.tokens is not None:
+                self._book(place, name, error.tokens, seconds=time.monotonic() - begun)
+            raise
         self._book(place, turn.model, turn.tokens, seconds=time.monotonic() - begun)
         return turn
 
@@ -149,12 +160,13 @@ class LiveSteps:
         step = self._journal.find(place)
         if step is None or step.state != "intent" or step.epoch >= self._journal.lease.epoch:
             return
+        self._book_cut_call(place, request, step.name, epoch=step.epoch)
+
+    def _book_cut_call(self, place: Place, request: ModelRequest, model: str, *, epoch: int) -> None:
+        """Its row has the same name, whether the runner that made the call books it or the next one."""
         tokens = TokenCount(input_tokens=request.estimated_tokens(), is_estimated=True)
-        self._journal.carry(
-            messages=[
-                self._usage(place, step.name, tokens, seconds=0, epoch=step.epoch, nth=LOST_CALL + place.seq)
-            ]
-        )
+        nth = LOST_CALL + place.seq
+        self._journal.carry(messages=[self._usage(place, model, tokens, seconds=0, epoch=epoch, nth=nth)])
 
     def _book(self, place: Place, model: str, tokens: TokenCount, *, seconds: float) -> None:
         self._paid += 1

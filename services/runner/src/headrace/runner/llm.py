@@ -66,11 +66,16 @@ class LiteLlm:
             except _HOPELESS as error:
                 raise ModelRefused(f"{model} refused the call: {_reason(error)}") from error
             except TimeoutError as error:
-                raise ModelFailed(f"{model} was silent for {self._timeout:.0f} s") from error
+                sentence = f"{model} was silent for {self._timeout:.0f} s"
+                raise ModelFailed(sentence, tokens=turn.spent(request)) from error
             except Exception as error:
                 if not type(error).__module__.startswith(("litellm", "openai", "httpx", "aiohttp")):
                     raise
-                raise ModelFailed(f"{model} failed: {_reason(error)}", after=_retry_after(error)) from error
+                raise ModelFailed(
+                    f"{model} failed: {_reason(error)}",
+                    after=_retry_after(error),
+                    tokens=turn.spent(request),
+                ) from error
         return turn.result(request)
 
     async def _chunks(self, model: str, request: ModelRequest) -> AsyncIterator[Any]:
@@ -109,11 +114,13 @@ class _Gathered:
         self._text: list[str] = []
         self._calls: dict[int, dict[str, str]] = {}
         self._usage: Any = None
+        self._has_begun = False
         self._half = ""
         """The first half of a surrogate pair, whose second comes with the next chunk."""
 
     def take(self, chunk: Any) -> str:
         """Add a chunk; answers its text."""
+        self._has_begun = True
         self._usage = getattr(chunk, "usage", None) or self._usage
         if not chunk.choices:
             return ""
@@ -137,6 +144,10 @@ class _Gathered:
             for index, call in sorted(self._calls.items())
         )
         return ModelTurn(text, calls, self._tokens(text, request), self._model)
+
+    def spent(self, request: ModelRequest) -> TokenCount | None:
+        """What a turn cost that broke off; `None` where it had not begun."""
+        return self._tokens("".join(self._text), request) if self._has_begun else None
 
     def _tokens(self, text: str, request: ModelRequest) -> TokenCount:
         if self._usage is None or not self._usage.prompt_tokens:

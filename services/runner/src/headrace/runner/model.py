@@ -2,11 +2,13 @@
 
 import json
 import math
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from headrace.contracts.runs import TokenCount
+from headrace.runner.errors import JournalMismatch
 
 CHARACTERS_PER_TOKEN = 4
 """The estimate where a provider reports nothing."""
@@ -88,7 +90,7 @@ class ModelTurn:
                 {
                     "id": c.call_id,
                     "type": "function",
-                    "function": {"name": c.name, "arguments": c.arguments or "{}"},
+                    "function": {"name": _accepted(c.name), "arguments": c.arguments.strip() or "{}"},
                 }
                 for c in self.tool_calls
             ]
@@ -104,9 +106,21 @@ class ModelTurn:
 
     @classmethod
     def of(cls, output: dict[str, Any], tokens: dict[str, Any] | None) -> "ModelTurn":
-        """The turn that the journal has."""
-        calls = tuple(ToolCall(*call) for call in output["tool_calls"])
-        return cls(output["text"], calls, TokenCount.model_validate(tokens or {}), output["model"])
+        """The turn that the journal has.
+
+        Raises:
+            JournalMismatch: It is damaged.
+        """
+        try:
+            calls = tuple(ToolCall(*call) for call in output["tool_calls"])
+            return cls(output["text"], calls, TokenCount.model_validate(tokens or {}), output["model"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise JournalMismatch("a model call in the journal is damaged; replay the run instead") from error
+
+
+def _accepted(name: str) -> str:
+    """A name that providers take back: one that the model made up need not be any."""
+    return re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:64] or "_"
 
 
 class Model(Protocol):

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any, Self
 
 from headrace.contracts.journal import StepKind, StepState
+from headrace.runner.errors import JournalMismatch
 
 ROOT = "root"
 """The frame of the agent that was asked."""
@@ -88,6 +89,15 @@ class ToolResult:
 
     @classmethod
     def of(cls, step: Step) -> "ToolResult":
-        """The result that a finished step has."""
-        output = step.output or {}
-        return cls(str(output["text"]), bool(output["is_error"]))
+        """The result that a finished step has.
+
+        Raises:
+            JournalMismatch: It is damaged.
+        """
+        try:
+            output = step.output or {}
+            return cls(str(output["text"]), bool(output["is_error"]))
+        except (KeyError, TypeError) as error:
+            raise JournalMismatch(
+                f"step {step.place} of the journal is damaged; replay the run instead"
+            ) from error
