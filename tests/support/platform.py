@@ -76,7 +76,6 @@ def platform_process(
         "HEADRACE_DEFAULT_API_BASE": scripted_model_process.base_url,
         "HEADRACE_DEFAULT_API_KEY": "scripted",
         "HEADRACE_GATEWAY_DOUBT_SECONDS": "1",
-        "HEADRACE_RUNNER_LEASE_SECONDS": "3",
         "HEADRACE_MAIL_SMTP_URL": mail_server_process.smtp_url,
         "HEADRACE_MAIL_SENDER": "Headrace <agent@example.com>",
         "HEADRACE_MAIL_SENT_URL": mail_server_process.sent_url,

@@ -42,6 +42,8 @@ def said(request: RunRequested, steps: Iterable[Step], end: RunFinished) -> list
             turn = ModelTurn.of(step.output or {}, step.tokens)
         except JournalMismatch:
             continue
+        if turn.is_empty:
+            continue
         bodies.append(turn.as_message())
         for place, call in enumerate(turn.tool_calls, start=seq + 1):
             content = _result(own.get(place))

@@ -96,12 +96,12 @@ class Ledger:
         async def once(tx: Transaction) -> Claim:
             account = self._lease.request.account_id
             await journal.write(tx.connection, self._lease, [step])
-            is_new = await effects.intend(tx.connection, self._lease, intent)
+            made = await effects.intend(tx.connection, self._lease, intent)
+            if made is not None:
+                return Act(made)
             entry = await effects.locked(tx.connection, account, intent.key)
             if entry is None:
                 raise Unavailable("the ledger's entry went away at this very moment")
-            if is_new:
-                return Act(entry)
             claim = decide(entry, self._lease, intent)
             return await self._taken_over(tx, intent) if claim is None else claim
 

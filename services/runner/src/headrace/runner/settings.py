@@ -17,7 +17,7 @@ class RunnerSettings(BaseSettings):
     """Runs of people who wait, at once in one replica."""
     background_runs: int = Field(default=16, ge=1)
     """Runs that events started, at once in one replica."""
-    lease_seconds: float = Field(default=5, gt=0)
+    lease_seconds: float = Field(default=8, gt=0)
     """A run whose runner is silent for this long may be taken by another."""
     max_model_calls: int = Field(default=25, ge=1)
     """Model calls in one run."""

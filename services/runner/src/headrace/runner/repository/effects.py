@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Interval, and_, bindparam, delete, func, select, update
+from sqlalchemy import Interval, and_, bindparam, delete, false, func, select, true, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -53,7 +53,7 @@ _INTEND = (
     insert(effects)
     .values(state="intent", begun_at=func.clock_timestamp(), expires_at=_expires)
     .on_conflict_do_nothing()
-    .returning(effects.c.key)
+    .returning(effects, true().label("is_held"), false().label("is_expired"))
 )
 _TAKE_OVER = (
     update(effects)
@@ -74,8 +74,8 @@ _TAKE_OVER = (
 )
 
 
-async def intend(connection: AsyncConnection, lease: Lease, intent: Intent) -> bool:
-    """Write an intent that nobody had; `False` where the ledger has one."""
+async def intend(connection: AsyncConnection, lease: Lease, intent: Intent) -> Entry | None:
+    """Write an intent that nobody had, of a run that is held; `None` where the ledger has one."""
     made = await connection.execute(
         _INTEND,
         {
@@ -90,7 +90,8 @@ async def intend(connection: AsyncConnection, lease: Lease, intent: Intent) -> b
             "remembers": intent.remembers,
         },
     )
-    return made.first() is not None
+    row = made.first()
+    return None if row is None else _entry(row)
 
 
 async def take_over(connection: AsyncConnection, lease: Lease, intent: Intent) -> None:
