@@ -2,7 +2,12 @@
 
 import pytest
 
-pytest_plugins = ["tests.support.model", "tests.support.platform", "tests.support.servers"]
+pytest_plugins = [
+    "tests.support.mail",
+    "tests.support.model",
+    "tests.support.platform",
+    "tests.support.servers",
+]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

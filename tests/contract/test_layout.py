@@ -78,7 +78,10 @@ def test_published_contracts_are_current() -> None:
 def test_runner_has_the_tools_that_agents_may_be_given() -> None:
     anything: Any = None
 
-    assert tuple(all_tools(SystemClock(), anything)) == TOOLS
+    assert (
+        tuple(all_tools(clock=SystemClock(), rpc=anything, files=anything, files_of=anything, mail=None))
+        == TOOLS
+    )
 
 
 def test_local_deployment_runs_the_services_that_have_permissions() -> None:

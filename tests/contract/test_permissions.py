@@ -52,6 +52,15 @@ MAY_PUBLISH = {
     "$JS.API.CONSUMER.MSG.NEXT.DISPATCH.runner-interactive": {"runner"},
     "$JS.API.CONSUMER.MSG.NEXT.USAGE.usage-ledger": {"usage"},
     "$JS.ACK.DISPATCH.runner-interactive.1.1.1.1.1": {"runner"},
+    "$O.files.C.n": {"gateway"},
+    "$O.files.M.n": {"gateway"},
+    "$JS.API.DIRECT.GET.OBJ_files": {"gateway", "runner"},
+    "$JS.API.DIRECT.GET.OBJ_files.$O.files.M.n": {"gateway", "runner"},
+    "$JS.API.STREAM.MSG.GET.OBJ_files": {"gateway", "runner"},
+    "$JS.API.STREAM.MSG.DELETE.OBJ_files": set(),
+    "$JS.API.STREAM.PURGE.OBJ_files": set(),
+    "$JS.API.STREAM.DELETE.OBJ_files": set(),
+    "$JS.API.CONSUMER.CREATE.OBJ_files": set(),
 }
 
 MAY_SUBSCRIBE = {
@@ -62,6 +71,7 @@ MAY_SUBSCRIBE = {
     "usage.recorded.>": set(),
     "hook.received.>": set(),
     "rag.ingest.>": set(),
+    "$O.files.>": set(),
     ">": set(),
     "_INBOX.>": set(),
     "_INBOX.usage.>": {"usage"},

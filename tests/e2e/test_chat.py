@@ -79,14 +79,14 @@ async def test_unreadable_tool_arguments_go_back_to_the_model(
 ) -> None:
     bad = {"name": "calculate", "arguments": '{"expression": "6 *'}
     unknown = {"name": "delete_everything", "arguments": {}}
-    await scripted_model.answers({"tool_calls": [bad, unknown]}, {"text": "sorry"})
+    await scripted_model.answers({"tool_calls": [bad]}, {"tool_calls": [unknown]}, {"text": "sorry"})
 
     answer = await ask(platform, "go on")
 
     assert answer.choices[0].message.content == "sorry"
-    results = (await scripted_model.calls(settled=2))[1].messages[-2:]
-    assert "not JSON" in results[0]["content"]
-    assert "there is no tool 'delete_everything'" in results[1]["content"]
+    calls = await scripted_model.calls(settled=3)
+    assert "not JSON" in calls[1].messages[-1]["content"]
+    assert "there is no tool 'delete_everything'" in calls[2].messages[-1]["content"]
 
 
 async def test_session_remembers_earlier_turns(

@@ -16,6 +16,7 @@ from headrace.local.leftovers import remembered
 from headrace.local.plan import Plan
 from headrace.local.smoke_paths import Platform
 from headrace.local.state import Home, Secrets
+from tests.fakes.mail_server import MailServer
 from tests.fakes.scripted_model import ScriptedModel
 
 
@@ -26,6 +27,7 @@ class RunningPlatform:
     door: Platform
     home: Home
     plan: Plan
+    drill: Path
 
     def pid(self, name: str) -> int:
         """The process that a child has now."""
@@ -39,6 +41,19 @@ class RunningPlatform:
         os.kill(pid, signal.SIGKILL)
         return pid
 
+    def arm(self, point: str, nth: int = 1) -> None:
+        """Let whichever process passes a named point for the nth time die there by SIGKILL, once."""
+        self.drill.with_suffix(".next").write_text(f"{point} {nth}")
+        self.drill.with_suffix(".next").rename(self.drill)
+
+    def disarm(self) -> bool:
+        """Call a drill off; `False` where it has happened."""
+        try:
+            self.drill.unlink()
+        except FileNotFoundError:
+            return False
+        return True
+
     async def rows(self, schema: str, sql: str) -> list[asyncpg.Record]:
         """Ask the database as its superuser."""
         connection = await asyncpg.connect(self.plan.superuser_url)
@@ -50,7 +65,10 @@ class RunningPlatform:
 
 
 @pytest.fixture(scope="session")
-def platform_process(server_folder: Path, scripted_model_process: ScriptedModel) -> Iterator[RunningPlatform]:
+def platform_process(
+    server_folder: Path, scripted_model_process: ScriptedModel, mail_server_process: MailServer
+) -> Iterator[RunningPlatform]:
+    drill = server_folder / "drill"
     environment = {
         **{key: value for key, value in os.environ.items() if not key.startswith("HEADRACE_")},
         "HEADRACE_HOME": str(server_folder / "platform"),
@@ -58,7 +76,10 @@ def platform_process(server_folder: Path, scripted_model_process: ScriptedModel)
         "HEADRACE_DEFAULT_API_BASE": scripted_model_process.base_url,
         "HEADRACE_DEFAULT_API_KEY": "scripted",
         "HEADRACE_GATEWAY_DOUBT_SECONDS": "1",
-        "HEADRACE_RUNNER_LEASE_SECONDS": "4",
+        "HEADRACE_MAIL_SMTP_URL": mail_server_process.smtp_url,
+        "HEADRACE_MAIL_SENDER": "Headrace <agent@example.com>",
+        "HEADRACE_MAIL_SENT_URL": mail_server_process.sent_url,
+        "HEADRACE_FAULTS": str(drill),
     }
     command = [sys.executable, "-m", "headrace.local", "up", "--quiet-json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as process:
@@ -66,7 +87,7 @@ def platform_process(server_folder: Path, scripted_model_process: ScriptedModel)
         facts = json.loads(process.stdout.readline())
         home = Home.of(environment)
         plan = Plan(environment, home, Secrets.kept(home.secrets), json.loads(home.ports.read_text()))
-        yield RunningPlatform(Platform(facts["url"], facts["api_key"]), home, plan)
+        yield RunningPlatform(Platform(facts["url"], facts["api_key"]), home, plan, drill)
         process.terminate()
         process.wait(timeout=60)
 

@@ -60,11 +60,9 @@ async def service_database(superuser_url: str, service: Service) -> AsyncIterato
     """
     name = f"test_{secrets.token_hex(8)}"
     administrator = await asyncpg.connect(superuser_url)
-    await administrator.execute(f"CREATE DATABASE {name}")
-    own_url = f"{superuser_url.rpartition('/')[0]}/{name}".replace(
-        "postgresql://", "postgresql+asyncpg://", 1
-    )
-    engine = create_engine(own_url, schema=service.name, pool_size=10)
+    template = await _migrated(administrator, superuser_url, service)
+    await administrator.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+    engine = create_engine(_url(superuser_url, name), schema=service.name, pool_size=10)
     clock = SetClock(datetime(2030, 1, 1, 12, tzinfo=UTC))
 
     async def unpublished(_: Sequence[Parcel]) -> None:
@@ -73,10 +71,31 @@ async def service_database(superuser_url: str, service: Service) -> AsyncIterato
     tables = service.metadata.tables
     outbox = Outbox(tables[f"{service.name}.outbox"])
     try:
-        await migrate.upgrade(engine, service.package)
         database = Database(engine, outbox, service=service.name, clock=clock, publish=unpublished)
         yield ServiceDatabase(database, service, clock)
     finally:
         await engine.dispose()
         await administrator.execute(f"DROP DATABASE {name} WITH (FORCE)")
         await administrator.close()
+
+
+_templates: dict[tuple[str, str], str] = {}
+
+
+async def _migrated(administrator: asyncpg.Connection, superuser_url: str, service: Service) -> str:
+    """A database with the service's schema, to make copies of; migrated once for each server in each worker."""
+    made = _templates.get((superuser_url, service.name))
+    if made is not None:
+        return made
+    name = f"template_{service.name}_{secrets.token_hex(8)}"
+    await administrator.execute(f"CREATE DATABASE {name}")
+    engine = create_engine(_url(superuser_url, name), schema=service.name, pool_size=1)
+    await migrate.upgrade(engine, service.package)
+    await engine.dispose()
+    _templates[superuser_url, service.name] = name
+    return name
+
+
+def _url(superuser_url: str, database: str) -> str:
+    own = f"{superuser_url.rpartition('/')[0]}/{database}"
+    return own.replace("postgresql://", "postgresql+asyncpg://", 1)

@@ -34,6 +34,13 @@ class ChatRequest:
         return _text(next(asked, {}))
 
     @property
+    def turns(self) -> int:
+        """How often the assistant has spoken since the last message that a user sent."""
+        roles = [str(message.get("role", "")) for message in self.messages]
+        since = len(roles) - roles[::-1].index("user") if "user" in roles else 0
+        return roles[since:].count("assistant")
+
+    @property
     def input_tokens(self) -> int:
         """The estimate: one token for four characters of the messages, rounded up."""
         return -(-sum(_characters(message) for message in self.messages) // 4)

@@ -49,5 +49,6 @@ def _matches(when: When, request: ChatRequest) -> bool:
     return (
         (when.model is None or when.model == request.model)
         and (when.last_role is None or when.last_role == request.last_role)
+        and (when.turns is None or when.turns == request.turns)
         and (when.contains is None or when.contains in request.last_user_text)
     )

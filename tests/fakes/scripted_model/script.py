@@ -91,11 +91,17 @@ class Step(_Word):
 
 
 class When(_Word):
-    """Conditions of a rule; all that are given must hold."""
+    """Conditions of a rule; all that are given must hold.
+
+    Attributes:
+        contains: A part of the last message from a user.
+        turns: How often the model has answered since then, so that a request that comes again is answered alike.
+    """
 
     contains: str | None = None
     model: str | None = None
     last_role: str | None = None
+    turns: int | None = Field(default=None, ge=0)
 
 
 class Rule(_Word):

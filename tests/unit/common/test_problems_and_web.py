@@ -13,6 +13,7 @@ from headrace.common.errors import Conflict, RateLimited, Unauthorized
 from headrace.common.web import BodyLimit
 
 LIMIT = 1_000
+LARGE = 50_000
 
 
 class Wanted(BaseModel):
@@ -23,7 +24,7 @@ class Wanted(BaseModel):
 def application() -> FastAPI:
     app = FastAPI()
     problems.install(app)
-    app.add_middleware(BodyLimit, max_bytes=LIMIT)
+    app.add_middleware(BodyLimit, max_bytes=LIMIT, streamed={"/streamed": LARGE})
 
     @app.get("/conflict")
     async def conflict() -> None:
@@ -48,6 +49,10 @@ def application() -> FastAPI:
     @app.post("/size")
     async def size(request: Request) -> int:
         return len(await request.body())
+
+    @app.post("/streamed")
+    async def streamed(request: Request) -> list[int]:
+        return [len(piece) async for piece in request.stream() if piece]
 
     return app
 
@@ -174,3 +179,20 @@ async def test_body_without_end_is_read_only_within_bounds(door: httpx.AsyncClie
     await door.post("/size", content=endless())
 
     assert read <= 16 * LIMIT + 200
+
+
+async def test_streamed_body_comes_piece_by_piece_up_to_its_own_limit(door: httpx.AsyncClient) -> None:
+    assert (await door.post("/streamed", content=pieces(LARGE))).json() == [100] * (LARGE // 100)
+
+
+@pytest.mark.parametrize("is_declared", [True, False])
+async def test_streamed_body_above_its_limit_is_a_problem(
+    door: httpx.AsyncClient,
+    is_declared: bool,  # noqa: FBT001  (a parameter of a table)
+) -> None:
+    content = b"x" * (LARGE + 1) if is_declared else pieces(LARGE + 1)
+
+    answer = await door.post("/streamed", content=content)
+
+    assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
+    assert answer.json()["detail"] == "the body is larger than the 50000 bytes that this door takes"

@@ -13,6 +13,7 @@ from headrace.contracts.runs import (
     RunFinished,
     RunNews,
     RunStarted,
+    RunWaiting,
     TextDelta,
     TokenCount,
     ToolCalled,
@@ -237,6 +238,106 @@ async def test_end_without_an_answer_is_an_error_with_its_status(
 
     assert (failed.value.status, failed.value.code) == (status, code)
     assert failed.value.headers == {"X-Headrace-Run-Id": "run_1"}
+
+
+def resumed(at: int) -> RunStarted:
+    return RunStarted(attempt=2, agent_revision=1, resumes_at=at)
+
+
+def said(step: int, *pieces: str) -> list[RunNews]:
+    return [TextDelta(text=piece, step=step) for piece in pieces]
+
+
+def called(step: int) -> ToolCalled:
+    return ToolCalled(call_id=f"call_{step}", name="send_email", arguments="{}", step=step)
+
+
+PARKED = RunWaiting(state="waiting_approval", tools=("send_email", "pay", "pay"))
+FAILED = RunFinished(state="failed", error_code="model_failed", error="no answer")
+
+
+async def test_text_of_finished_steps_stands_and_the_next_is_streamed() -> None:
+    read = await chunks(
+        START, *said(1, "let me see "), called(2), resumed(3), *said(3, "it is ", "42"), done("it is 42")
+    )
+
+    assert (deltas(read), error_of(read)) == (["", "let me see ", "it is ", "42", ""], None)
+
+
+async def test_finished_answer_is_not_sent_again() -> None:
+    read = await chunks(START, *said(1, "one two"), resumed(2), done("one two"))
+
+    assert deltas(read) == ["", "one two", ""]
+
+
+async def test_text_of_a_step_whose_call_was_not_told_is_no_part_of_the_answer() -> None:
+    read = await chunks(START, *said(1, "let me see "), resumed(2), *said(3, "42"), done("42"))
+
+    assert (deltas(read), error_of(read)) == (["", "let me see ", "42", ""], None)
+
+
+async def test_text_of_an_unfinished_step_is_superseded_and_what_follows_waits() -> None:
+    read = await chunks(
+        START,
+        *said(1, "see "),
+        called(2),
+        *said(3, "one "),
+        resumed(3),
+        *said(3, "one ", "two"),
+        done("one two"),
+    )
+
+    assert deltas(read) == ["", "see ", "one ", "two", ""]
+
+
+async def test_superseded_text_stays_superseded_when_the_run_is_resumed_once_more() -> None:
+    read = await chunks(START, *said(1, "uno"), AGAIN, *said(1, "one"), resumed(2), done("one"))
+
+    assert (deltas(read), error_of(read)) == (["", "uno"], "superseded")
+
+
+async def test_failure_that_was_resumed_is_not_the_end() -> None:
+    events = (
+        START,
+        *said(1, "see "),
+        called(2),
+        FAILED,
+        resumed(3),
+        *said(3, "42"),
+        done("42"),
+    )
+
+    assert deltas(await chunks(*events)) == ["", "see ", "42", ""]
+    assert (await stream(*events).end()).output == "42"
+
+
+async def test_wait_that_is_over_is_not_the_end() -> None:
+    events = (START, *said(1, "may I? "), PARKED, resumed(2), called(2), *said(3, "sent"), done("sent"))
+
+    assert deltas(await chunks(*events)) == ["", "may I? ", "sent", ""]
+    assert (await stream(*events).end()).output == "sent"
+
+
+@pytest.mark.parametrize(
+    ("wait", "asked", "verb"),
+    [
+        (PARKED, "approves a call of send_email, pay", "approve"),
+        (RunWaiting(state="waiting_review", tools=()), "says what became of a call of a tool", "resolve"),
+    ],
+)
+async def test_run_that_waits_for_a_person_is_an_error_with_its_address(
+    wait: RunWaiting, asked: str, verb: str
+) -> None:
+    sentence = (
+        f"the run waits until a person {asked}: see /v1/runs/run_1/waiting, "
+        f"decide with POST /v1/runs/run_1/{verb}, follow /v1/runs/run_1/events"
+    )
+    read = await chunks(START, *said(1, "may I? "), wait)
+    with pytest.raises(RunFailed) as failed:
+        await stream(START, wait).end()
+
+    assert (error_of(read), read[-1]["error"]["message"]) == (wait.state, sentence)
+    assert (failed.value.status, failed.value.code, failed.value.message) == (409, wait.state, sentence)
 
 
 async def test_events_that_stop_before_the_end_are_an_error() -> None:

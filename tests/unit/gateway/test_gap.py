@@ -18,7 +18,7 @@ BEFORE_ALL = -1
         pytest.param(FIRST + 4, THIRD, id="an attempt said nothing"),
         pytest.param(FIRST + 4, FIRST + LAST_EVENT, id="the end, which holds the whole answer"),
         pytest.param(BEFORE_ALL, LAST_EVENT, id="only the end, as of a refused run"),
-        pytest.param(FIRST + LAST_EVENT, SECOND + 5, id="what follows an end"),
+        pytest.param(FIRST + LAST_EVENT, SECOND, id="a run that ended is resumed"),
     ],
 )
 def test_nothing_is_missing(last: int, seq: int) -> None:
@@ -31,6 +31,7 @@ def test_nothing_is_missing(last: int, seq: int) -> None:
         pytest.param(FIRST, FIRST + 2, id="one event"),
         pytest.param(FIRST + 4, SECOND + 1, id="the beginning of an attempt"),
         pytest.param(FIRST + 4, SECOND + 5, id="the beginning of an attempt, at the place that would follow"),
+        pytest.param(FIRST + LAST_EVENT, SECOND + 5, id="the beginning of what follows an end"),
         pytest.param(BEFORE_ALL, FIRST + 3, id="the beginning of a run"),
     ],
 )

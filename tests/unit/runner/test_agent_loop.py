@@ -1,159 +1,79 @@
 """The agent loop, with a model that says what the test wrote down."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from itertools import pairwise
-from typing import Any, ClassVar
 
 import pytest
 
-from headrace.contracts.agents import AgentRevision
-from headrace.contracts.runs import RunNews, TokenCount, ToolCalled, ToolReturned
-from headrace.runner.agent_loop import AgentLoop, Conversation
+from headrace.contracts.runs import TokenCount, ToolCalled, ToolReturned
 from headrace.runner.errors import LimitReached, ModelFailed
 from headrace.runner.limits import RunLimits
-from headrace.runner.model import ModelRequest, ModelTurn, ToolCall
-from headrace.runner.teller import Teller
-from headrace.runner.tools.base import Tool, ToolError
-
-AGENT = AgentRevision(
-    agent_id="agent_1",
-    account_id="acc_1",
-    revision=1,
-    name="assistant",
-    instruction="Be brief.",
-    model="openai/m",
-    tools=("lookup", "echo", "not_there"),
-)
-QUESTION = {"role": "user", "content": "hello"}
-TOKENS = TokenCount(input_tokens=10, output_tokens=1)
-
-
-def says(text: str) -> ModelTurn:
-    return ModelTurn(text, (), TOKENS, "openai/m")
-
-
-def calls(*wanted: tuple[str, str]) -> ModelTurn:
-    asked = tuple(ToolCall(f"call_{n}", name, arguments) for n, (name, arguments) in enumerate(wanted))
-    return ModelTurn("", asked, TOKENS, "openai/m")
-
-
-class Scripted:
-    """Says its turns one after the other, the last one for ever, and keeps what it was asked."""
-
-    def __init__(self, *turns: ModelTurn) -> None:
-        self._turns = list(turns)
-        self.asked: list[ModelRequest] = []
-
-    async def call(self, request: ModelRequest, *, on_text: Callable[[str], Awaitable[None]]) -> ModelTurn:
-        self.asked.append(request)
-        turn = self._turns.pop(0) if self._turns[1:] else self._turns[0]
-        if turn.text:
-            await on_text(turn.text)
-        return turn
-
-
-class Told(Teller):
-    """Keeps what it is told."""
-
-    def __init__(self) -> None:
-        self.texts: list[str] = []
-        self.news: list[RunNews] = []
-
-    async def text(self, piece: str) -> None:
-        self.texts.append(piece)
-
-    async def tell(self, news: RunNews) -> None:
-        self.news.append(news)
+from headrace.runner.model import ModelRequest
+from headrace.tools import Tool, ToolContext, ToolError, tool
+from tests.support.runner_rig import LIMITS, ScriptedTurns, calls, says
+from tests.unit.runner.one_run import AGENT, QUESTION, OneRun
 
 
 class Echo:
     """Says its arguments' text again."""
 
-    name: ClassVar[str] = "echo"
-    description: ClassVar[str] = "Says it again."
-    parameters: ClassVar[dict[str, Any]] = {"type": "object"}
-
     def __init__(self) -> None:
-        self.got: list[tuple[dict[str, Any], str]] = []
+        self.got: list[tuple[str, str]] = []
 
-    async def call(self, arguments: dict[str, Any], *, account_id: str) -> str:
-        self.got.append((arguments, account_id))
-        return str(arguments.get("text"))
+    def tool(self) -> Tool:
+        @tool(effect="none")
+        async def echo(context: ToolContext, text: str = "nothing") -> str:
+            """Say it again."""
+            self.got.append((text, context.account_id))
+            return text
+
+        return echo
 
 
 class Lookup:
     """Comes to an end only when as many calls are in hand as there should be, and then in the reverse order."""
-
-    name: ClassVar[str] = "lookup"
-    description: ClassVar[str] = "Looks up."
-    parameters: ClassVar[dict[str, Any]] = {"type": "object"}
 
     def __init__(self, *, together: int) -> None:
         self._together = together
         self._waiting: list[asyncio.Event] = []
         self.ended: list[str] = []
 
-    async def call(self, arguments: dict[str, Any], *, account_id: str) -> str:  # noqa: ARG002  (a tool's shape)
-        mine = asyncio.Event()
-        self._waiting.append(mine)
-        if len(self._waiting) == self._together:
-            self._waiting.pop().set()
-        await mine.wait()
-        self.ended.append(arguments["key"])
-        if self._waiting:
-            self._waiting.pop().set()
-        return f"found {arguments['key']}"
+    def tool(self, *, timeout: float = 30) -> Tool:
+        @tool(effect="none", timeout=timeout)
+        async def lookup(key: str) -> str:
+            """Look up."""
+            mine = asyncio.Event()
+            self._waiting.append(mine)
+            if len(self._waiting) == self._together:
+                self._waiting.pop().set()
+            await mine.wait()
+            self.ended.append(key)
+            if self._waiting:
+                self._waiting.pop().set()
+            return f"found {key}"
 
-
-class Broken(Echo):
-    """Cannot do it."""
-
-    async def call(self, arguments: dict[str, Any], *, account_id: str) -> str:  # noqa: ARG002  (a tool's shape)
-        raise ToolError("the shelf is empty")
-
-
-class Run:
-    """One run of the agent."""
-
-    def __init__(self, model: Scripted, *tools: Tool, model_calls: int = 25, tool_timeout: float = 5) -> None:
-        self.model, self.told = model, Told()
-        self.conversation = Conversation("Be brief.", [], [QUESTION])
-        self.accounted: list[ModelTurn] = []
-        limits = RunLimits(model_calls=model_calls, seconds=60)
-        self._loop = AgentLoop(model, {tool.name: tool for tool in tools}, limits, tool_timeout=tool_timeout)
-
-    async def answer(self, agent: AgentRevision = AGENT) -> str:
-        async def account(turn: ModelTurn, _: float) -> None:
-            self.accounted.append(turn)
-
-        return await self._loop.run(agent, self.conversation, self.told, account=account)
-
-    @property
-    def results(self) -> list[str]:
-        """What the model read of its tools, in the order in which it reads them."""
-        return [each["content"] for each in self.conversation.current if each["role"] == "tool"]
+        return lookup
 
 
 async def test_answer_without_tools_ends_the_run() -> None:
-    run = Run(Scripted(says("hi")))
+    run = OneRun(ScriptedTurns(says("hi")))
 
     assert await run.answer() == "hi"
     assert run.conversation.current == [QUESTION, {"role": "assistant", "content": "hi"}]
 
 
 async def test_model_is_asked_with_the_instruction_first() -> None:
-    run = Run(Scripted(says("hi")))
+    run = OneRun(ScriptedTurns(says("hi")))
 
     await run.answer()
 
-    assert run.model.asked == [
+    assert run.model.requests == [
         ModelRequest("openai/m", ({"role": "system", "content": "Be brief."}, QUESTION), ())
     ]
 
 
 async def test_text_is_told_as_it_comes() -> None:
-    run = Run(Scripted(says("hi")))
+    run = OneRun(ScriptedTurns(says("hi")))
 
     await run.answer()
 
@@ -161,15 +81,15 @@ async def test_text_is_told_as_it_comes() -> None:
 
 
 async def test_tools_are_declared_by_name_and_only_those_that_exist() -> None:
-    run = Run(Scripted(says("hi")), Lookup(together=1), Echo())
+    run = OneRun(ScriptedTurns(says("hi")), Lookup(together=1).tool(), Echo().tool())
 
     await run.answer()
 
-    assert [each["function"]["name"] for each in run.model.asked[0].tools] == ["echo", "lookup"]
+    assert [each["function"]["name"] for each in run.model.requests[0].tools] == ["echo", "lookup"]
 
 
 async def test_tool_that_the_agent_does_not_have_is_not_there() -> None:
-    run = Run(Scripted(calls(("echo", "{}")), says("ok")), Echo())
+    run = OneRun(ScriptedTurns(calls(("echo", "{}")), says("ok")), Echo().tool())
 
     await run.answer(AGENT.model_copy(update={"tools": ()}))
 
@@ -179,23 +99,36 @@ async def test_tool_that_the_agent_does_not_have_is_not_there() -> None:
 async def test_tool_gets_its_arguments_and_the_account() -> None:
     echo = Echo()
 
-    await Run(Scripted(calls(("echo", '{"text": "a"}')), says("ok")), echo).answer()
+    await OneRun(ScriptedTurns(calls(("echo", '{"text": "a"}')), says("ok")), echo.tool()).answer()
 
-    assert echo.got == [({"text": "a"}, "acc_1")]
+    assert echo.got == [("a", "acc_1")]
 
 
-async def test_call_without_arguments_is_a_call_with_none() -> None:
+async def test_call_of_a_tool_without_parameters_may_have_no_arguments() -> None:
+    @tool(effect="none")
+    async def echo() -> str:
+        """Say hello."""
+        return "hello"
+
+    run = OneRun(ScriptedTurns(calls(("echo", "")), says("ok")), echo)
+
+    await run.answer()
+
+    assert run.results == ["hello"]
+
+
+async def test_tj_1_empty_arguments_of_a_tool_with_parameters_are_never_taken_for_none() -> None:
     echo = Echo()
+    run = OneRun(ScriptedTurns(calls(("echo", " ")), says("ok")), echo.tool())
 
-    await Run(Scripted(calls(("echo", "")), says("ok")), echo).answer()
-
-    assert echo.got == [({}, "acc_1")]
+    assert await run.answer() == "ok"
+    assert (run.results, echo.got) == (["error: the arguments were empty; nothing was done"], [])
 
 
 async def test_tools_of_a_turn_run_together_and_their_results_keep_their_order() -> None:
     lookup = Lookup(together=3)
-    keys = ("a", "b", "c")
-    run = Run(Scripted(calls(*(("lookup", f'{{"key": "{key}"}}') for key in keys)), says("ok")), lookup)
+    asked = calls(*(("lookup", f'{{"key": "{key}"}}') for key in ("a", "b", "c")))
+    run = OneRun(ScriptedTurns(asked, says("ok")), lookup.tool())
 
     await run.answer()
 
@@ -204,7 +137,7 @@ async def test_tools_of_a_turn_run_together_and_their_results_keep_their_order()
 
 
 async def test_results_name_the_calls_they_answer() -> None:
-    run = Run(Scripted(calls(("echo", "{}"), ("echo", "{}")), says("ok")), Echo())
+    run = OneRun(ScriptedTurns(calls(("echo", "{}"), ("echo", "{}")), says("ok")), Echo().tool())
 
     await run.answer()
 
@@ -213,21 +146,21 @@ async def test_results_name_the_calls_they_answer() -> None:
 
 
 async def test_calls_and_results_are_told() -> None:
-    run = Run(Scripted(calls(("echo", '{"text": "a"}')), says("ok")), Echo())
+    run = OneRun(ScriptedTurns(calls(("echo", '{"text": "a"}')), says("ok")), Echo().tool())
 
     await run.answer()
 
     assert run.told.news == [
-        ToolCalled(call_id="call_0", name="echo", arguments='{"text": "a"}'),
-        ToolReturned(call_id="call_0", name="echo", result="a"),
+        ToolCalled(call_id="call_0", name="echo", arguments='{"text": "a"}', step=2),
+        ToolReturned(call_id="call_0", name="echo", result="a", step=2),
     ]
 
 
-async def test_unknown_tool_is_answered_with_those_there_are() -> None:
-    run = Run(Scripted(calls(("ecko", "{}")), says("ok")), Echo(), Lookup(together=1))
+async def test_tj_7_unknown_tool_is_answered_with_those_there_are() -> None:
+    tools = Echo().tool(), Lookup(together=1).tool()
+    run = OneRun(ScriptedTurns(calls(("ecko", "{}")), says("ok")), *tools)
 
-    await run.answer()
-
+    assert await run.answer() == "ok"
     assert run.results == ["error: there is no tool 'ecko'; there are: echo, lookup"]
 
 
@@ -236,89 +169,148 @@ async def test_unknown_tool_is_answered_with_those_there_are() -> None:
     ['{"text": ', "text", "[1]", "null", '"a"', "{'text': 1}", "1" * 5_000, "[" * 100_000],
     ids=["cut", "word", "list", "null", "string", "python", "huge number", "deep"],
 )
-async def test_arguments_that_cannot_be_read_are_never_dispatched(arguments: str) -> None:
+async def test_tj_4_arguments_that_cannot_be_read_are_never_dispatched_and_asked_for_again(
+    arguments: str,
+) -> None:
     echo = Echo()
-    run = Run(Scripted(calls(("echo", arguments)), says("ok")), echo)
+    flawed = calls(("echo", arguments), ("echo", '{"text": "whole"}'))
+    run = OneRun(ScriptedTurns(flawed, calls(("echo", '{"text": "a"}')), says("ok")), echo.tool())
+
+    assert await run.answer() == "ok"
+    assert echo.got == [("a", "acc_1")]
+    note = run.model.requests[1].messages[-1]["content"]
+    assert note.startswith("[your call of `echo` was not made: the arguments are not ")
+    assert note.endswith(". Nothing was done. Please answer again.]")
+
+
+async def test_word_on_why_it_is_asked_again_is_not_kept() -> None:
+    run = OneRun(ScriptedTurns(calls(("echo", "{")), calls(("echo", "{}")), says("ok")), Echo().tool())
 
     await run.answer()
 
+    first, again, after = (request.messages for request in run.model.requests)
+    assert (again[:-1], after[:-2]) == (first, first)
+    assert [message["role"] for message in after] == ["system", "user", "assistant", "tool"]
+
+
+async def test_tj_8_second_turn_that_cannot_be_read_is_a_failure_with_the_first_cause() -> None:
+    echo = Echo()
+    run = OneRun(ScriptedTurns(calls(("echo", "{")), calls(("echo", "[1]"))), echo.tool())
+
+    with pytest.raises(
+        ModelFailed, match=r"first: your call of `echo` was not made: the arguments are not JSON"
+    ):
+        await run.answer()
+
+    assert (echo.got, len(run.model.requests)) == ([], 2)
+
+
+async def test_arguments_that_do_not_fit_are_an_error_for_the_model() -> None:
+    echo = Echo()
+    run = OneRun(ScriptedTurns(calls(("echo", '{"word": "a"}')), says("ok")), echo.tool())
+
+    assert await run.answer() == "ok"
     assert echo.got == []
-    assert run.results[0].startswith("error: the arguments")
-    assert run.results[0].endswith("nothing was done")
+    assert run.results[0].startswith("error: ")
+    assert run.results[0].endswith("; nothing was done")
 
 
 async def test_tool_that_cannot_is_an_error_for_the_model() -> None:
-    run = Run(Scripted(calls(("echo", "{}")), says("ok")), Broken())
+    @tool(effect="none")
+    async def echo() -> str:
+        """Say it again."""
+        raise ToolError("the shelf is empty")
+
+    run = OneRun(ScriptedTurns(calls(("echo", "{}")), says("ok")), echo)
 
     assert await run.answer() == "ok"
     assert run.told.news[-1] == ToolReturned(
-        call_id="call_0", name="echo", result="error: the shelf is empty", is_error=True
+        call_id="call_0", name="echo", result="error: the shelf is empty", is_error=True, step=2
     )
 
 
 async def test_slow_tool_is_an_error_for_the_model() -> None:
-    stuck = Lookup(together=2)
-    run = Run(Scripted(calls(("lookup", '{"key": "a"}')), says("ok")), stuck, tool_timeout=0.01)
+    stuck = Lookup(together=2).tool(timeout=0.01)
+    run = OneRun(ScriptedTurns(calls(("lookup", '{"key": "a"}')), says("ok")), stuck)
 
     assert await run.answer() == "ok"
-    assert run.results == ["error: lookup took longer than 0 s"]
+    assert run.results == ["error: the tool `lookup`: it did not end within 0.01 seconds"]
 
 
 async def test_empty_turn_is_asked_again() -> None:
-    run = Run(Scripted(says(" \n"), says("hi")))
+    run = OneRun(ScriptedTurns(says(" \n"), says("hi")))
 
     assert await run.answer() == "hi"
 
 
 async def test_empty_turn_leaves_no_trace_in_what_is_asked_again() -> None:
-    run = Run(Scripted(says(""), says("hi")))
+    run = OneRun(ScriptedTurns(says(""), says("hi")))
 
     await run.answer()
 
-    assert run.model.asked[0] == run.model.asked[1]
+    assert run.model.requests[0] == run.model.requests[1]
 
 
 async def test_second_empty_turn_is_a_failure() -> None:
-    run = Run(Scripted(says("")))
+    run = OneRun(ScriptedTurns(says(""), says("")))
 
-    with pytest.raises(ModelFailed, match="answered with nothing, twice"):
+    with pytest.raises(ModelFailed, match="first: the answer was empty"):
         await run.answer()
 
-    assert len(run.model.asked) == 2
-
-
-async def test_run_that_never_answers_stops_at_its_ceiling() -> None:
-    run = Run(Scripted(calls(("echo", "{}"))), Echo(), model_calls=25)
-
-    with pytest.raises(LimitReached, match="made 25 model calls"):
-        await run.answer()
-
-    assert len(run.model.asked) == 25
+    assert len(run.model.requests) == 2
 
 
 async def test_every_call_is_accounted_also_an_empty_one() -> None:
-    turns = [says(""), calls(("echo", "{}")), says("hi")]
-    run = Run(Scripted(*turns), Echo())
+    model = ScriptedTurns(says("", tokens=10), calls(("echo", "{}")), says("hi", tokens=5))
+    run = OneRun(model, Echo().tool())
 
     await run.answer()
 
-    assert run.accounted == turns
-    assert run.conversation.tokens == TokenCount(input_tokens=30, output_tokens=3)
+    assert [row.tokens for row in run.booked] == [
+        TokenCount(input_tokens=10, output_tokens=1),
+        TokenCount(input_tokens=1, output_tokens=1),
+        TokenCount(input_tokens=5, output_tokens=1),
+    ]
+    assert len({(row.path, row.seq) for row in run.booked}) == 3
+    assert run.conversation.tokens == TokenCount(input_tokens=16, output_tokens=3)
 
 
 async def test_each_call_reads_what_the_last_one_read_and_more() -> None:
-    run = Run(Scripted(*[calls(("echo", "{}"), ("echo", "{}"))] * 3, says("ok")), Echo())
+    run = OneRun(ScriptedTurns(*[calls(("echo", "{}"), ("echo", "{}"))] * 3, says("ok")), Echo().tool())
 
     await run.answer()
 
-    read = [request.messages for request in run.model.asked]
+    read = [request.messages for request in run.model.requests]
     assert all(later[: len(earlier)] == earlier for earlier, later in pairwise(read))
     assert [len(messages) for messages in read] == [2, 5, 8, 11]
 
 
 async def test_each_call_declares_the_same_tools() -> None:
-    run = Run(Scripted(calls(("echo", "{}")), says("ok")), Lookup(together=1), Echo())
+    run = OneRun(ScriptedTurns(calls(("echo", "{}")), says("ok")), Lookup(together=1).tool(), Echo().tool())
 
     await run.answer()
 
-    assert run.model.asked[0].tools == run.model.asked[1].tools
+    assert run.model.requests[0].tools == run.model.requests[1].tools
+
+
+@pytest.mark.parametrize(
+    ("limits", "made", "sentence"),
+    [
+        (LIMITS, 25, "made 25 model calls, and may make 25"),
+        (RunLimits(model_calls=25, tokens=7, seconds=900), 4, "used 8 tokens, and may use 7"),
+        (RunLimits(model_calls=25, tokens=100, seconds=0), 0, "took 0 s, and may take 0 s"),
+    ],
+    ids=["calls", "tokens", "seconds"],
+)
+async def test_run_that_never_answers_stops_at_its_ceiling_and_so_does_the_next_taking_at_once(
+    limits: RunLimits, made: int, sentence: str
+) -> None:
+    run = OneRun(ScriptedTurns(*[calls(("echo", "{}"))] * 30), Echo().tool(), limits=limits)
+    with pytest.raises(LimitReached, match=sentence):
+        await run.answer()
+    asked = len(run.model.requests)
+
+    with pytest.raises(LimitReached, match=sentence):
+        await run.again().answer()
+
+    assert (asked, len(run.model.requests)) == (made, made)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.runner.tools.base import ToolError
-from headrace.runner.tools.calculate import MAX_LENGTH, MAX_MAGNITUDE, Calculate, evaluate
+from headrace.runner.tools.calculate import MAX_LENGTH, MAX_MAGNITUDE, calculate, evaluate
+from headrace.tools import Done, ToolContext, ToolError, perform
 
 
 @pytest.mark.parametrize(
@@ -93,10 +93,25 @@ def test_anything_gives_an_ordinary_number_or_a_tool_error(expression: str) -> N
 
 
 async def test_tool_answers_with_text() -> None:
-    assert await Calculate().call({"expression": "1 / 4"}, account_id="acc_1") == "0.25"
+    context = ToolContext(
+        account_id="acc_1",
+        agent_id="agent_1",
+        run_id="r-1",
+        session_id=None,
+        door="api",
+        trigger="r-1",
+        call="root/2",
+    )
+
+    assert await perform(calculate, calculate.read({"expression": "1 / 4"}), context) == Done("0.25")
 
 
-@pytest.mark.parametrize("arguments", [{}, {"expression": 1}, {"expression": " "}])
-async def test_tool_asks_for_an_expression(arguments: dict[str, object]) -> None:
-    with pytest.raises(ToolError, match="the argument `expression`"):
-        await Calculate().call(arguments, account_id="acc_1")
+@pytest.mark.parametrize("arguments", [{}, {"expression": 1}, {"expression": ["1"]}, {"other": "1"}])
+def test_tool_asks_for_an_expression(arguments: dict[str, object]) -> None:
+    with pytest.raises(ToolError, match="expression"):
+        calculate.read(arguments)
+
+
+def test_blank_is_no_expression() -> None:
+    with pytest.raises(ToolError, match="not an arithmetic expression"):
+        evaluate(" ")

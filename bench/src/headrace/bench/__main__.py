@@ -6,7 +6,7 @@ import json
 import sys
 from importlib import import_module
 
-BENCHES = ("overhead",)
+BENCHES = ("overhead", "journal")
 
 
 def main() -> None:

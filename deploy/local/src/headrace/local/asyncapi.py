@@ -7,6 +7,7 @@ from headrace.common.access import PUBLISHES, SERVICES
 from headrace.contracts.agents import FindAgent
 from headrace.contracts.deliveries import UNSEEN_VERB, FindUnseen, Unseen
 from headrace.contracts.hooks import CreateSubscription, DeleteSubscription, ListSubscriptions
+from headrace.contracts.journal import ListTools, PlanReplay, PlanResume, ReadJournal
 from headrace.contracts.knowledge import DeleteDocument, FindDocument, SearchKnowledge
 from headrace.contracts.message import Contract, Message
 from headrace.contracts.question import Question, question_subject
@@ -17,6 +18,10 @@ from headrace.contracts.streams import STREAMS, Stream, matches
 QUESTIONS: tuple[type[Question[Any]], ...] = (
     FindAgent,
     FindRun,
+    ReadJournal,
+    PlanResume,
+    PlanReplay,
+    ListTools,
     CreateSubscription,
     ListSubscriptions,
     DeleteSubscription,

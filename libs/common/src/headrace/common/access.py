@@ -13,7 +13,7 @@ from headrace.contracts.deliveries import DeadLetter
 from headrace.contracts.hooks import HookReceived
 from headrace.contracts.knowledge import IngestDocument
 from headrace.contracts.runs import Door, RunAdmitted, RunControl, RunEvent, RunRequested
-from headrace.contracts.streams import EVENTS, STREAMS, Consumer, Stream
+from headrace.contracts.streams import EVENTS, FILES, STREAMS, Consumer, Stream, object_stream
 from headrace.contracts.usage import UsageRecorded
 
 SERVICES = ("gateway", "runner", "rag", "webhooks", "scheduler", "usage")
@@ -23,8 +23,10 @@ PUBLISHES: Mapping[str, tuple[str, ...]] = {
     "gateway": (
         RunRequested.wildcard(door=Door.CHAT),
         RunRequested.wildcard(door=Door.API),
-        RunControl.wildcard(verb="cancel"),
+        *(RunControl.wildcard(verb=verb) for verb in ("cancel", "approve", "resolve", "resume")),
         IngestDocument.wildcard(),
+        f"$O.{FILES}.C.*",
+        f"$O.{FILES}.M.*",
     ),
     "usage": (RunAdmitted.wildcard(), RunEvent.wildcard(), RunControl.wildcard(verb="refuse")),
     "runner": (RunEvent.wildcard(), UsageRecorded.wildcard()),
@@ -42,6 +44,9 @@ ASKS: Mapping[str, tuple[str, ...]] = {
     "runner": ("gateway", "rag"),
 }
 """The services whose verbs each service may call. Everybody may ask a consumer what it has not seen."""
+
+READS_FILES = ("gateway", "runner")
+"""The services that may read the object store of files; who may write it is in `PUBLISHES`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +79,13 @@ def permissions(service: str) -> Permissions:
             f"$JS.API.STREAM.INFO.{EVENTS.name}",
             f"$JS.API.DIRECT.GET.{EVENTS.name}",
             f"$JS.API.DIRECT.GET.{EVENTS.name}.>",
+        ]
+    if service in READS_FILES:
+        files = object_stream(FILES)
+        publish += [
+            f"$JS.API.DIRECT.GET.{files}",
+            f"$JS.API.DIRECT.GET.{files}.>",
+            f"$JS.API.STREAM.MSG.GET.{files}",
         ]
     subscribe = [
         f"{inbox_prefix(service)}.>",

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -16,13 +16,14 @@ from redis.exceptions import RedisError
 from sqlalchemy import MetaData
 from starlette.responses import JSONResponse
 
-from headrace.common import problems, telemetry
+from headrace.common import faults, problems, telemetry
 from headrace.common.bus import Bus
 from headrace.common.clock import Clock, SystemClock
 from headrace.common.consumer import AnyHandler, ConsumerEdge
 from headrace.common.db import Database, create_engine
 from headrace.common.delivery import DeliveryPolicy
 from headrace.common.errors import HeadraceError, Unavailable
+from headrace.common.files import Files
 from headrace.common.inbox import Inbox
 from headrace.common.outbox import Outbox
 from headrace.common.rpc import Answer, Rpc
@@ -49,6 +50,7 @@ class Infra:
     redis: "Redis"
     clock: Clock
     instruments: Instruments
+    files: Files
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,8 @@ class Parts:
     """Work that goes on for as long as the service runs. A loop that raises is begun again, after a pause."""
     prepare: Callable[[], Awaitable[None]] | None = None
     """Done once, when the servers answer and before anything is taken in."""
+    streamed: Mapping[str, int] = field(default_factory=dict)
+    """The paths whose bodies are taken piece by piece, and the largest body of each, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +100,7 @@ def build(service: Service, settings: InfraSettings, *, clock: Clock | None = No
         lifespan=_lifespan(service, infra, parts),
     )
     problems.install(app)
-    app.add_middleware(BodyLimit, max_bytes=settings.max_body_bytes)
+    app.add_middleware(BodyLimit, max_bytes=settings.max_body_bytes, streamed=parts.streamed)
     app.include_router(_health(infra, parts))
     for router in parts.routes:
         app.include_router(router)
@@ -115,7 +119,7 @@ def _infra(service: Service, settings: InfraSettings, clock: Clock) -> Infra:
     outbox = Outbox(tables[f"{service.name}.outbox"])
     db = Database(engine, outbox, service=service.name, clock=clock, publish=bus.publish)
     redis = Redis.from_url(settings.redis_url.get_secret_value(), socket_timeout=2, socket_connect_timeout=2)
-    return Infra(settings, db, inbox, bus, Rpc(bus), redis, clock, Instruments(service.name))
+    return Infra(settings, db, inbox, bus, Rpc(bus), redis, clock, Instruments(service.name), Files(bus))
 
 
 def _lifespan(service: Service, infra: Infra, parts: Parts) -> Callable[[FastAPI], Any]:
@@ -273,6 +277,7 @@ def serve(service: Service, settings: InfraSettings, *, port: int) -> None:
         settings: Where the servers are.
         port: The HTTP port.
     """
+    faults.watch(settings.faults)
     stop_telemetry = telemetry.configure(service.name, settings)
     config = uvicorn.Config(
         build(service, settings),

@@ -21,6 +21,7 @@ from headrace.common.db import Database, Transaction
 from headrace.common.delivery import Bury, DeliveryPolicy, Retry, plan_retry
 from headrace.common.envelope import MESSAGE_ID, decode
 from headrace.common.errors import Unavailable, Undecodable
+from headrace.common.faults import point
 from headrace.common.inbox import Inbox
 from headrace.common.telemetry import Instruments, span_of_delivery
 from headrace.contracts.deliveries import DeadLetter
@@ -177,7 +178,9 @@ class ConsumerEdge:
         try:
             match plan:
                 case None:
+                    point(f"{self._consumer.name}.ack.before")
                     await delivery.ack_sync()
+                    point(f"{self._consumer.name}.ack.after")
                     return "done"
                 case Retry(delay):
                     await delivery.nack(delay=delay)

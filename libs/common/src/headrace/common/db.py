@@ -13,6 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from headrace.common.clock import Clock
 from headrace.common.envelope import headers_of
 from headrace.common.errors import Unavailable
+from headrace.common.faults import point
 from headrace.common.outbox import Outbox, Parcel
 from headrace.contracts.message import Message
 
@@ -95,7 +96,9 @@ class Database:
                 transaction = Transaction(connection, self.outbox, self.service, self.clock)
                 yield transaction
         if transaction.parcels:
+            point(f"{self.service}.publish.before")
             await self._publish(transaction.parcels)
+            point(f"{self.service}.publish.after")
 
     async def check(self) -> None:
         """See Postgres answer.

@@ -14,7 +14,7 @@ HeadraceError
     └── Unavailable     503  something we depend on does not answer
 """
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 
 class HeadraceError(Exception):
@@ -35,6 +35,11 @@ class HeadraceError(Exception):
     @property
     def headers(self) -> dict[str, str]:
         """Headers that belong to the answer."""
+        return {}
+
+    @property
+    def members(self) -> dict[str, Any]:
+        """What a program may read besides the sentence; members of the problem document."""
         return {}
 
 

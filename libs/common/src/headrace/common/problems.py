@@ -36,7 +36,7 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(HeadraceError)
     async def known(_: Request, error: HeadraceError) -> JSONResponse:
-        return problem(error.status, error.code, error.message, headers=error.headers)
+        return problem(error.status, error.code, error.message, headers=error.headers, **error.members)
 
     @app.exception_handler(RequestValidationError)
     async def malformed(_: Request, error: RequestValidationError) -> JSONResponse:

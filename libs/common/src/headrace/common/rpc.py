@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from headrace.common.bus import Bus
 from headrace.common.errors import Conflict, HeadraceError, Invalid, NotFound, Terminal, Unavailable
+from headrace.common.files import FileGone
 from headrace.common.telemetry import span_of_question
 from headrace.contracts.message import Contract
 from headrace.contracts.question import Question, question_subject
@@ -30,7 +31,7 @@ Q = TypeVar("Q", bound=Contract)
 R = TypeVar("R", bound=Contract)
 
 _KNOWN: dict[str, type[HeadraceError]] = {
-    error.code: error for error in (Invalid, NotFound, Conflict, Unavailable)
+    error.code: error for error in (Invalid, NotFound, Conflict, FileGone, Unavailable)
 }
 
 

@@ -1,5 +1,7 @@
 """Settings that every service shares. Read once, in `__main__`, and passed down as a value."""
 
+from pathlib import Path
+
 from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
@@ -31,5 +33,7 @@ class InfraSettings(BaseSettings):
     """The largest HTTP request body a door takes, in bytes."""
     log_level: str = "INFO"
     """The least severe log that is written."""
+    faults: Path | None = None
+    """A file that tells the process where to die, for drills; absent everywhere else."""
     otlp_endpoint: str | None = None
     """Base URL of an OTLP/HTTP collector; telemetry leaves the process only where this is set."""

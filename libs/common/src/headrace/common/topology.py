@@ -14,7 +14,14 @@ from nats.js import JetStreamContext, api
 from headrace.common.access import OPERATOR
 from headrace.common.errors import Unavailable
 from headrace.contracts.broker import REBUILT_SUBJECT, inbox_prefix
-from headrace.contracts.streams import KEY_VALUE_BUCKETS, OBJECT_STORES, STREAMS, Consumer, Stream
+from headrace.contracts.streams import (
+    KEY_VALUE_BUCKETS,
+    OBJECT_STORES,
+    STREAMS,
+    Consumer,
+    Stream,
+    object_stream,
+)
 
 log = logging.getLogger(__name__)
 
@@ -119,8 +126,8 @@ async def _ensure(
         if f"KV_{bucket}" not in there:
             await jetstream.create_key_value(api.KeyValueConfig(bucket=bucket, replicas=replicas))
     for store in OBJECT_STORES:
-        if f"OBJ_{store}" not in there:
-            await jetstream.create_object_store(store)
+        if object_stream(store) not in there:
+            await jetstream.create_object_store(store, replicas=replicas)
     return drift
 
 

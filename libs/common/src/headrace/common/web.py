@@ -2,10 +2,11 @@
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from headrace.common.errors import TooLarge
 from headrace.common.problems import problem
 
 SWALLOWED_BODIES = 15
@@ -19,25 +20,29 @@ class BodyLimit:
     Args:
         app: What is protected.
         max_bytes: The bound.
+        streamed: Paths with a bound of their own, whose bodies are passed on piece by piece.
     """
 
-    def __init__(self, app: ASGIApp, max_bytes: int) -> None:
-        self._app, self._max = app, max_bytes
+    def __init__(self, app: ASGIApp, max_bytes: int, streamed: Mapping[str, int] | None = None) -> None:
+        self._app, self._max, self._streamed = app, max_bytes, streamed or {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or answer 413."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        limit = self._streamed.get(scope["path"], self._max)
         declared = dict(scope["headers"]).get(b"content-length", b"0")
-        if not declared.isdigit() or int(declared) > self._max:
-            await _swallow(receive, SWALLOWED_BODIES * self._max)
-            await self._refuse(scope, receive, send)
+        if not declared.isdigit() or int(declared) > limit:
+            await _swallow(receive, max(SWALLOWED_BODIES * self._max, limit))
+            await self._refuse(scope, receive, send, limit)
             return
-        if b"transfer-encoding" in dict(scope["headers"]):
+        if scope["path"] in self._streamed:
+            receive = _counted(receive, limit)
+        elif b"transfer-encoding" in dict(scope["headers"]):
             body = await self._read(receive)
             if body is None:
-                await self._refuse(scope, receive, send)
+                await self._refuse(scope, receive, send, limit)
                 return
             receive = _replayed(body, receive)
         await self._app(scope, receive, send)
@@ -56,9 +61,30 @@ class BodyLimit:
                 return None
         return b"".join(parts)
 
-    async def _refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
-        detail = f"the body is larger than the {self._max} bytes that this door takes"
-        await problem(413, "too_large", detail, headers={"Connection": "close"})(scope, receive, send)
+    async def _refuse(self, scope: Scope, receive: Receive, send: Send, limit: int) -> None:
+        answer = problem(413, TooLarge.code, _sentence(limit), headers={"Connection": "close"})
+        await answer(scope, receive, send)
+
+
+def _sentence(limit: int) -> str:
+    return f"the body is larger than the {limit} bytes that this door takes"
+
+
+def _counted(receive: Receive, limit: int) -> Callable[[], Awaitable[Message]]:
+    """Pass pieces on until they are too many; then whoever reads the body gets `TooLarge`."""
+    left = limit
+
+    async def counted() -> Message:
+        nonlocal left
+        message = await receive()
+        left -= len(message.get("body", b""))
+        if left < 0:
+            if message.get("more_body", False):
+                await _swallow(receive, limit)
+            raise TooLarge(_sentence(limit))
+        return message
+
+    return counted
 
 
 async def _swallow(receive: Receive, left: int) -> None:

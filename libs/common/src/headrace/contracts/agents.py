@@ -6,8 +6,8 @@ from headrace.contracts.ids import AccountId, AgentId
 from headrace.contracts.message import Contract
 from headrace.contracts.question import Question
 
-TOOLS = ("calculate", "current_time", "search_knowledge")
-"""The tools that an agent may be given, in name order; the runner has one of each."""
+TOOLS = ("calculate", "current_time", "read_file", "search_knowledge")
+"""The tools that every runner has, in name order; a deployment may have more (`rpc.runner.list-tools`)."""
 
 
 class AgentRevision(Contract):
@@ -21,6 +21,8 @@ class AgentRevision(Contract):
     model: str | None = None
     """A LiteLLM model name; `None` is the platform's default model."""
     tools: tuple[str, ...] = ()
+    approvals: tuple[str, ...] = ()
+    """The tools whose every call a person must approve, besides those that always ask."""
 
 
 class FindAgent(Question[AgentRevision]):

@@ -12,6 +12,9 @@ from headrace.contracts.text import Text
 Token = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,128}$")]
 """A string that is safe as one token of a NATS subject."""
 
+Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+"""The name of content: its SHA-256 in hexadecimal digits."""
+
 RunId = Token
 AccountId = Token
 AgentId = Token

@@ -15,6 +15,7 @@ class RunReport(Contract):
     run_id: RunId
     account_id: AccountId
     agent_id: str
+    agent_revision: int | None = None
     session_id: str | None
     door: Door
     state: RunState
@@ -25,6 +26,7 @@ class RunReport(Contract):
     error_code: str | None = None
     error: str | None = None
     usage: TokenCount | None = None
+    replay_of: RunId | None = None
     requested_at: datetime
     finished_at: datetime | None = None
 

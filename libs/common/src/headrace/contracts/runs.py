@@ -4,9 +4,9 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
-from headrace.contracts.ids import AccountId, AgentId, RunId, SessionId, Token
+from headrace.contracts.ids import AccountId, AgentId, RunId, SessionId, Sha256, Token
 from headrace.contracts.message import Contract, Message
 from headrace.contracts.text import Text
 
@@ -32,6 +32,10 @@ class RunState(StrEnum):
 
     REQUESTED = "requested"
     RUNNING = "running"
+    WAITING_APPROVAL = "waiting_approval"
+    """A person is asked before something is done; no process waits."""
+    WAITING_REVIEW = "waiting_review"
+    """Something may have been done, and only a person can say; no process waits."""
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     CANCELLED = "cancelled"
@@ -42,8 +46,14 @@ class RunState(StrEnum):
         """Whether nothing can follow."""
         return self in FINAL_STATES
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a person is asked."""
+        return self in WAITING_STATES
+
 
 FINAL_STATES = frozenset({RunState.SUCCEEDED, RunState.FAILED, RunState.CANCELLED, RunState.REFUSED})
+WAITING_STATES = frozenset({RunState.WAITING_APPROVAL, RunState.WAITING_REVIEW})
 
 
 class ChatMessage(Contract):
@@ -51,6 +61,16 @@ class ChatMessage(Contract):
 
     role: Literal["system", "user", "assistant"]
     content: Text
+
+
+class InputFile(Contract):
+    """A file that a run is given; its content is in the object store under its hash, and nowhere else."""
+
+    sha256: Sha256
+    name: Annotated[Text, StringConstraints(min_length=1, max_length=255)]
+    media_type: Annotated[Text, StringConstraints(max_length=255)] = "application/octet-stream"
+    size: int = Field(ge=0)
+    """Bytes."""
 
 
 class RunRequested(Message):
@@ -71,7 +91,19 @@ class RunRequested(Message):
     trigger: str
     """The identity of what started the run: an event id, a fire time, an idempotency key, or the run's own id."""
     input: tuple[ChatMessage, ...] = Field(min_length=1)
+    files: tuple[InputFile, ...] = ()
     requested_at: datetime
+    replay_of: RunId | None = None
+    """The run that this one does again."""
+    origin: RunId | None = None
+    """The first run of the same trigger, for a replay: what that one did to the world is not done again."""
+    forced_by: str | None = None
+    """Who decided to replay although something might be done twice."""
+
+    @property
+    def intent(self) -> RunId:
+        """The identity of the trigger: the same for a run and all its replays."""
+        return self.origin or self.run_id
 
     @property
     def message_id(self) -> str:
@@ -96,6 +128,21 @@ class RunAdmitted(Message):
         return f"{self.run_id}.admitted"
 
 
+class Decision(Contract):
+    """What a person decided about one call of a tool."""
+
+    path: str
+    seq: int
+    """With `path`, the step of the call."""
+    choice: Literal["approve", "reject", "happened", "again", "skip", "undone"]
+    """Approve or reject what is asked; of what may have happened: it did, do it (again), or leave it; of what
+    happened: it was taken back, so that it may be done once more."""
+    note: Annotated[Text, StringConstraints(max_length=2_000)] = ""
+    """Why, for people and for the model."""
+    result: Annotated[Text, StringConstraints(max_length=100_000)] = ""
+    """With `happened`: what the tool would have answered."""
+
+
 class RunControl(Message):
     """A decision about a run, from outside of it."""
 
@@ -103,12 +150,15 @@ class RunControl(Message):
     address: ClassVar[str] = "run.control.{verb}.{run_id}"
 
     run_id: RunId
-    verb: Literal["cancel", "refuse"]
-    """A caller cancels; the usage service refuses, and has told the caller by an event."""
+    verb: Literal["cancel", "refuse", "approve", "resolve", "resume"]
+    """A caller cancels, approves, resolves a review, or resumes what failed; the usage service refuses."""
     account_id: AccountId
     command_id: Token
     code: str | None = None
     reason: str | None = None
+    by: str | None = None
+    """Who decided."""
+    decisions: tuple[Decision, ...] = ()
 
     @property
     def message_id(self) -> str:
@@ -117,11 +167,13 @@ class RunControl(Message):
 
 
 class RunStarted(Contract):
-    """An attempt begins. What an earlier attempt streamed and did not finish is superseded."""
+    """An attempt begins. What was told of the step `resumes_at` and of later ones is superseded; the rest stands."""
 
     kind: Literal["run.started"] = "run.started"
     attempt: int
     agent_revision: int
+    resumes_at: int = 1
+    """The first step that is not finished."""
 
 
 class TextDelta(Contract):
@@ -129,6 +181,8 @@ class TextDelta(Contract):
 
     kind: Literal["text.delta"] = "text.delta"
     text: str
+    step: int = 0
+    """The model call that says it."""
 
 
 class ToolCalled(Contract):
@@ -138,6 +192,7 @@ class ToolCalled(Contract):
     call_id: str
     name: str
     arguments: str
+    step: int = 0
 
 
 class ToolReturned(Contract):
@@ -148,6 +203,16 @@ class ToolReturned(Contract):
     name: str
     result: str
     is_error: bool = False
+    step: int = 0
+
+
+class RunWaiting(Contract):
+    """The run is parked until a person decides; see `GET /v1/runs/{id}/waiting` for what is asked."""
+
+    kind: Literal["run.waiting"] = "run.waiting"
+    state: Literal["waiting_approval", "waiting_review"]
+    tools: tuple[str, ...]
+    """The tools whose calls are asked about, one for each call."""
 
 
 class TokenCount(Contract):
@@ -159,6 +224,11 @@ class TokenCount(Contract):
     output_tokens: int = 0
     is_estimated: bool = False
     """The provider did not report; counted from the text."""
+
+    @property
+    def total(self) -> int:
+        """Tokens of all classes."""
+        return self.input_tokens + self.cached_input_tokens + self.output_tokens
 
     def __add__(self, other: "TokenCount") -> "TokenCount":
         """Sum class by class; estimated when any part is."""
@@ -182,7 +252,7 @@ class RunFinished(Contract):
 
 
 RunNews = Annotated[
-    RunStarted | TextDelta | ToolCalled | ToolReturned | RunFinished, Field(discriminator="kind")
+    RunStarted | TextDelta | ToolCalled | ToolReturned | RunWaiting | RunFinished, Field(discriminator="kind")
 ]
 
 EVENTS_PER_ATTEMPT = 1_000_000

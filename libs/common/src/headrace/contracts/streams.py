@@ -98,7 +98,14 @@ DEAD = Stream(
 STREAMS = (RUNS, DISPATCH, CONTROL, EVENTS, HOOKS, INGEST, USAGE, DEAD)
 
 KEY_VALUE_BUCKETS = ("agents", "breakers")
-OBJECT_STORES = ("files",)
+FILES = "files"
+"""The object store of what runs are given: each content once, under its hash."""
+OBJECT_STORES = (FILES,)
+
+
+def object_stream(store: str) -> str:
+    """The stream that keeps an object store."""
+    return f"OBJ_{store}"
 
 
 def stream_of(message: type[Message]) -> Stream:

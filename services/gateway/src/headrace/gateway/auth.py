@@ -19,10 +19,18 @@ def hash_key(key: str) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class Caller:
-    """Who asks, and the transaction that the request is."""
+class Visitor:
+    """Who asks."""
 
     account_id: str
+    by: str
+    """The key that was shown, for the record: its label, and the first digits of its hash; never the key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller(Visitor):
+    """Who asks, and the transaction that the request is."""
+
     tx: Transaction
 
 
@@ -40,13 +48,18 @@ class KeyDoor:
         """
         key = _key(authorization)
         async with self.transaction() as tx:
-            yield Caller(await _owner(tx, key), tx)
+            visitor = await _visitor(tx, key)
+            yield Caller(visitor.account_id, visitor.by, tx)
 
-    async def ask(self, authorization: Annotated[str | None, Header()] = None) -> str:
+    async def see(self, authorization: Annotated[str | None, Header()] = None) -> Visitor:
         """Only see whose key it is, and keep no connection while other services are asked. See `open` for errors."""
         key = _key(authorization)
         async with self.transaction() as tx:
-            return await _owner(tx, key)
+            return await _visitor(tx, key)
+
+    async def ask(self, authorization: Annotated[str | None, Header()] = None) -> str:
+        """Only see which account it is. See `open` for errors."""
+        return (await self.see(authorization)).account_id
 
     def transaction(self) -> AbstractAsyncContextManager[Transaction]:
         """A transaction of the gateway's own schema."""
@@ -60,6 +73,10 @@ class KeyDoor:
         """The caller's account alone, for routes that ask other services."""
         return Depends(self.ask)
 
+    def visitor(self) -> object:
+        """The caller alone, for routes that ask other services and say who wanted it."""
+        return Depends(self.see)
+
 
 def _key(authorization: str | None) -> bytes:
     scheme, _, key = (authorization or "").partition(" ")
@@ -68,8 +85,9 @@ def _key(authorization: str | None) -> bytes:
     return hash_key(key.strip())
 
 
-async def _owner(tx: Transaction, key_hash: bytes) -> str:
-    account_id = await repository.owner_of_key(tx.connection, key_hash)
-    if account_id is None:
+async def _visitor(tx: Transaction, key_hash: bytes) -> Visitor:
+    owner = await repository.owner_of_key(tx.connection, key_hash)
+    if owner is None:
         raise Unauthorized("this API key is not known")
-    return account_id
+    account_id, label = owner
+    return Visitor(account_id, f"{label} ({key_hash.hex()[:8]})")

@@ -4,20 +4,33 @@ import json
 from collections.abc import AsyncIterator
 from typing import Any
 
-from headrace.contracts.runs import RunEvent, RunFinished, RunStarted, TextDelta, TokenCount, ToolCalled
+from headrace.contracts.runs import (
+    RunEvent,
+    RunFinished,
+    RunStarted,
+    RunWaiting,
+    TextDelta,
+    TokenCount,
+    ToolCalled,
+)
 from headrace.gateway.api.sse import PING, frame
 from headrace.gateway.errors import RunFailed
 from headrace.gateway.events import Gap, Silence
 
 _STATUS = {"refused": 429, "cancelled": 409, "failed": 502}
+_ASKED = {
+    "waiting_approval": ("approves a call of", "approve"),
+    "waiting_review": ("says what became of a call of", "resolve"),
+}
 _STATUS_OF_CODE = {"not_decided": 503}
 
 
 class ChatStream:
     """Turns the events of one run into the chunks of one completion.
 
-    A client cannot take back what it was sent. So when a later attempt begins after text went out, its text is held
-    until the end, and only what continues the text that was sent is sent; where it does not, the client is told.
+    A client cannot take back what it was sent. So when text went out that a later attempt supersedes, since its step
+    was not finished, what follows is held until the end, and only what continues the text that was sent is sent;
+    where it does not, the client is told. Text of finished steps stands, and nothing need be held.
 
     Args:
         following: The run's events.
@@ -33,8 +46,11 @@ class ChatStream:
         self._following = following
         self._sent = ""
         """What was sent of the answer; text before a tool is no part of it."""
-        self._has_spoken = False
+        self._said_step: int | None = None
+        """The model call that said it; 0 where that is not known."""
         self._is_held = False
+        self._last: RunFinished | RunWaiting | None = None
+        """Where the run stands still, unless it goes on."""
 
     async def frames(self, *, include_usage: bool) -> AsyncIterator[str]:
         """The completion as server-sent events."""
@@ -45,24 +61,38 @@ class ChatStream:
                     yield PING
                 case Gap():
                     self._is_held = True
-                case RunEvent(news=RunStarted()):
-                    self._is_held = self._is_held or self._has_spoken
-                case RunEvent(news=TextDelta(text=text)) if not self._is_held:
-                    self._sent += text
-                    self._has_spoken = True
-                    yield self._chunk({"content": text})
+                case RunEvent(news=TextDelta() as delta) if not self._is_held:
+                    self._say(delta)
+                    yield self._chunk({"content": delta.text})
                 case RunEvent(news=ToolCalled()) if not self._is_held:
                     self._sent = ""
-                case RunEvent(news=RunFinished() as end):
-                    for last in self._last(end, include_usage=include_usage):
-                        yield last
+                case RunEvent(news=RunStarted() as start):
+                    self._begin(start)
+                case RunEvent(news=RunFinished() | RunWaiting() as last):
+                    self._last = last
                 case _:
                     pass
+        for each in self._end_frames(include_usage=include_usage):
+            yield each
         yield frame("[DONE]")
 
-    def _last(self, end: RunFinished, *, include_usage: bool) -> list[str]:
-        if end.state != "succeeded":
-            error = failure_of(end, self.run_id)
+    def _begin(self, start: RunStarted) -> None:
+        """Another taking: what was said of unfinished steps is superseded, so what follows must wait."""
+        self._last = None
+        said = self._said_step
+        stands = said is None or 0 < said < start.resumes_at
+        self._is_held = self._is_held or not stands
+
+    def _say(self, delta: TextDelta) -> None:
+        if delta.step != self._said_step:
+            self._sent = ""
+        self._sent += delta.text
+        self._said_step = delta.step
+
+    def _end_frames(self, *, include_usage: bool) -> list[str]:
+        try:
+            end = self._answer()
+        except RunFailed as error:
             return [_error(error.message, error.code)]
         if not end.output.startswith(self._sent):
             sentence = (
@@ -80,16 +110,29 @@ class ChatStream:
         """Wait for the whole answer.
 
         Raises:
-            RunFailed: The run ended without one.
+            RunFailed: The run ended without one, or waits for a person.
         """
         async for item in self._following:
-            if isinstance(item, RunEvent) and isinstance(item.news, RunFinished):
-                if item.news.state != "succeeded":
-                    raise failure_of(item.news, self.run_id)
-                return item.news
-        raise RunFailed(
-            "the run's events ended before the run", code="internal", status=500, run_id=self.run_id
-        )
+            match item:
+                case RunEvent(news=RunStarted()):
+                    self._last = None
+                case RunEvent(news=RunFinished() | RunWaiting() as last):
+                    self._last = last
+                case _:
+                    pass
+        return self._answer()
+
+    def _answer(self) -> RunFinished:
+        match self._last:
+            case RunFinished(state="succeeded") as end:
+                return end
+            case RunFinished() as end:
+                raise failure_of(end, self.run_id)
+            case RunWaiting() as wait:
+                raise wait_of(wait, self.run_id)
+            case None:
+                sentence = "the run's events ended before the run"
+                raise RunFailed(sentence, code="internal", status=500, run_id=self.run_id)
 
     def completion(self, end: RunFinished) -> dict[str, Any]:
         """The completion as one object."""
@@ -114,6 +157,17 @@ def usage(tokens: TokenCount) -> dict[str, Any]:
         "total_tokens": prompt + tokens.output_tokens,
         "prompt_tokens_details": {"cached_tokens": tokens.cached_input_tokens},
     }
+
+
+def wait_of(wait: RunWaiting, run_id: str) -> RunFailed:
+    """The error that a run which waits for a person is to who waits for an answer."""
+    tools = ", ".join(dict.fromkeys(wait.tools)) or "a tool"
+    asked, verb = _ASKED[wait.state]
+    sentence = (
+        f"the run waits until a person {asked} {tools}: see /v1/runs/{run_id}/waiting, "
+        f"decide with POST /v1/runs/{run_id}/{verb}, follow /v1/runs/{run_id}/events"
+    )
+    return RunFailed(sentence, code=wait.state, status=409, run_id=run_id)
 
 
 def failure_of(end: RunFinished, run_id: str) -> RunFailed:

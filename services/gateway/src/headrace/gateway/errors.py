@@ -1,6 +1,8 @@
 """The gateway's named errors."""
 
-from headrace.common.errors import HeadraceError, Terminal
+from typing import Any
+
+from headrace.common.errors import Conflict, HeadraceError, Terminal
 
 
 class PreconditionFailed(Terminal):
@@ -22,6 +24,28 @@ class KeyReused(Terminal):
 
     status = 422
     code = "idempotency_key_reused"
+
+
+class WrongDecision(Terminal):
+    """A decision about something that is not asked, or not so."""
+
+    status = 422
+    code = "wrong_decision"
+
+
+class ReplayRefused(Conflict):
+    """Doing a run again might do something twice."""
+
+    code = "replay_refused"
+
+    def __init__(self, message: str, tools: tuple[str, ...]) -> None:
+        super().__init__(message)
+        self.tools = tools
+
+    @property
+    def members(self) -> dict[str, Any]:
+        """The tools that would or might act twice."""
+        return {"tools": list(self.tools)}
 
 
 class RunFailed(HeadraceError):

@@ -1,6 +1,7 @@
 """Tables of schema `gateway`."""
 
 from sqlalchemy import (
+    BigInteger,
     Column,
     DateTime,
     ForeignKey,
@@ -70,4 +71,27 @@ requests = Table(
     Column("digest", LargeBinary, nullable=False),
     Column("idempotency_key", Text),
     Column("requested_at", DateTime(timezone=True), nullable=False),
+)
+
+commands = Table(
+    "commands",
+    metadata,
+    Column("command_id", String(128), primary_key=True),
+    Column("run_id", String(128), nullable=False),
+    Column("account_id", String(128), nullable=False),
+    Column("verb", String(16), nullable=False),
+    Column("digest", LargeBinary, nullable=False),
+    Column("given_by", Text, nullable=False),
+    Column("given_at", DateTime(timezone=True), nullable=False),
+)
+
+files = Table(
+    "files",
+    metadata,
+    Column("account_id", String(128), ForeignKey("gateway.accounts.account_id"), primary_key=True),
+    Column("sha256", String(64), primary_key=True),
+    Column("size", BigInteger, nullable=False),
+    Column("name", String(255), nullable=False),
+    Column("media_type", String(255), nullable=False),
+    Column("stored_at", DateTime(timezone=True), nullable=False),
 )

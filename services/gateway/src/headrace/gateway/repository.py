@@ -1,5 +1,6 @@
 """All SQL of the gateway. What belongs to an account is found with its id only."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -9,16 +10,17 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from headrace.common.errors import Conflict, NotFound
 from headrace.contracts.agents import AgentRevision
+from headrace.contracts.runs import InputFile
 from headrace.gateway.errors import PreconditionFailed
-from headrace.gateway.models import accounts, agent_revisions, agents, api_keys, requests
+from headrace.gateway.models import accounts, agent_revisions, agents, api_keys, commands, files, requests
 
-_OWNER = select(api_keys.c.account_id).where(api_keys.c.key_hash == bindparam("hash"))
+_OWNER = select(api_keys.c.account_id, api_keys.c.label).where(api_keys.c.key_hash == bindparam("hash"))
 
 
-async def owner_of_key(connection: AsyncConnection, key_hash: bytes) -> str | None:
-    """The account of an API key."""
-    account: str | None = await connection.scalar(_OWNER, {"hash": key_hash})
-    return account
+async def owner_of_key(connection: AsyncConnection, key_hash: bytes) -> tuple[str, str] | None:
+    """The account of an API key, and the key's label."""
+    row = (await connection.execute(_OWNER, {"hash": key_hash})).first()
+    return None if row is None else (row.account_id, row.label)
 
 
 async def bootstrap(
@@ -192,3 +194,49 @@ async def request_of(connection: AsyncConnection, account_id: str, run_id: str) 
     )
     row = found.mappings().first()
     return None if row is None else dict(row)
+
+
+async def given(connection: AsyncConnection, command_id: str) -> bytes | None:
+    """The digest of a command that was given before."""
+    digest: bytes | None = await connection.scalar(
+        select(commands.c.digest).where(commands.c.command_id == command_id)
+    )
+    return digest
+
+
+async def give(connection: AsyncConnection, row: dict[str, Any]) -> bytes | None:
+    """Store a command once; answers the digest of the one that was first, if it was not this one."""
+    made = await connection.execute(
+        insert(commands).on_conflict_do_nothing().returning(commands.c.command_id), row
+    )
+    if made.first() is not None:
+        return None
+    return await given(connection, row["command_id"])
+
+
+async def keep_file(connection: AsyncConnection, account_id: str, file: InputFile, *, now: datetime) -> None:
+    """Say that an account has a file. The same content again takes the new name and type."""
+    row = {"account_id": account_id, **file.model_dump(), "stored_at": now}
+    new = insert(files).values(row)
+    named = {column: new.excluded[column] for column in ("name", "media_type", "stored_at")}
+    await connection.execute(new.on_conflict_do_update(index_elements=["account_id", "sha256"], set_=named))
+
+
+async def find_files(
+    connection: AsyncConnection, account_id: str, hashes: Sequence[str]
+) -> tuple[InputFile, ...]:
+    """Files of an account, in the order of their hashes.
+
+    Raises:
+        NotFound: The account did not upload one of them.
+    """
+    found = await connection.execute(
+        select(files.c.sha256, files.c.name, files.c.media_type, files.c.size).where(
+            files.c.account_id == account_id, files.c.sha256.in_(hashes)
+        )
+    )
+    by_hash = {row["sha256"]: InputFile.model_validate(dict(row)) for row in found.mappings()}
+    for sha256 in hashes:
+        if sha256 not in by_hash:
+            raise NotFound(f"you have no file with the hash {sha256}; POST /v1/files uploads one")
+    return tuple(by_hash[sha256] for sha256 in hashes)

@@ -5,14 +5,21 @@ from headrace.common.rpc import answers
 from headrace.contracts.agents import TOOLS, AgentRevision, FindAgent
 from headrace.contracts.ids import new_id
 from headrace.gateway import repository
+from headrace.gateway.api.again import again_router
 from headrace.gateway.api.agents import agents_router
 from headrace.gateway.api.chat import chat_router
+from headrace.gateway.api.decisions import decisions_router
+from headrace.gateway.api.files import FILES_PATH, files_router
 from headrace.gateway.api.knowledge import knowledge_router
 from headrace.gateway.api.runs import runs_router
+from headrace.gateway.api.tools import tools_router
 from headrace.gateway.api.triggers import triggers_router
 from headrace.gateway.auth import KeyDoor, hash_key
+from headrace.gateway.commands import Commands
 from headrace.gateway.events import EventLog
 from headrace.gateway.models import metadata
+from headrace.gateway.planning import Planner
+from headrace.gateway.reading import RunReader
 from headrace.gateway.settings import GatewaySettings
 
 FIRST_INSTRUCTION = "You are a helpful assistant. Use the tools that you have when they help, and say so when you do not know."
@@ -23,6 +30,7 @@ def create_service(settings: GatewaySettings) -> Service:
 
     def compose(infra: Infra) -> Parts:
         door = KeyDoor(infra.db)
+        reader, commands = RunReader(door, infra.rpc), Commands(door, infra.clock)
         events = EventLog(infra.bus, infra.rpc, doubt=settings.doubt_seconds, ping=settings.ping_seconds)
 
         async def find_agent(question: FindAgent) -> AgentRevision:
@@ -38,11 +46,16 @@ def create_service(settings: GatewaySettings) -> Service:
         return Parts(
             routes=(
                 chat_router(door, events, infra.clock, patience=settings.answer_seconds),
-                runs_router(door, events, infra.rpc, infra.clock),
-                agents_router(door, infra.clock),
+                runs_router(door, events, reader, commands, infra.clock, files=infra.files),
+                decisions_router(door, reader, commands),
+                again_router(door, reader, Planner(reader, infra.rpc), commands, infra.clock),
+                agents_router(door, infra.rpc, infra.clock),
+                tools_router(door, infra.rpc),
                 triggers_router(door, infra.rpc),
                 knowledge_router(door, infra.rpc),
+                files_router(door, infra.files, infra.clock, max_bytes=settings.max_file_bytes),
             ),
+            streamed={FILES_PATH: settings.max_file_bytes},
             answers=(answers(FindAgent, find_agent),),
             prepare=prepare,
         )

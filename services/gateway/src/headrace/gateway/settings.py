@@ -19,5 +19,7 @@ class GatewaySettings(BaseSettings):
     """Silence on an event stream after which a comment is sent, so that proxies keep the connection."""
     doubt_seconds: float = Field(default=3, gt=0)
     """Silence of a run after which the gateway asks the runner where it stands."""
+    max_file_bytes: int = Field(default=32 * 1024**2, ge=1_024)
+    """The largest file that can be uploaded, in bytes."""
     answer_seconds: float = Field(default=900, gt=0)
     """How long a request that waits for a whole answer waits."""

@@ -1,24 +1,21 @@
-"""The agent loop: model, tools, model, until there is an answer."""
+"""The agent loop: model, tools, model, until there is an answer. It is the same whether steps are made or read back."""
 
-import asyncio
-import json
-from collections.abc import Awaitable, Callable, Mapping
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
-from headrace.common.telemetry import span
 from headrace.contracts.agents import AgentRevision
-from headrace.contracts.runs import TokenCount, ToolCalled, ToolReturned
-from headrace.runner.errors import ModelFailed
+from headrace.contracts.runs import TokenCount
 from headrace.runner.limits import RunLimits
-from headrace.runner.model import Model, ModelRequest, ModelTurn, ToolCall
-from headrace.runner.teller import Teller
-from headrace.runner.tools.base import Tool, ToolError, declaration
+from headrace.runner.model import ModelRequest, ModelTurn
+from headrace.runner.steps import Frame, Place, ToolResult
+from headrace.tools import Tool
 
 
 @dataclass(slots=True)
 class Conversation:
-    """What an attempt reads and adds to: the instruction, what was said before, and what is said now."""
+    """What a run reads and adds to: the instruction, what was said before, and what is said now."""
 
     instruction: str
     earlier: list[dict[str, Any]]
@@ -31,111 +28,70 @@ class Conversation:
         system = [{"role": "system", "content": self.instruction}] if self.instruction else []
         return (*system, *self.earlier, *self.current)
 
+    def add(self, turn: ModelTurn) -> None:
+        """Add what a model said, and what it cost."""
+        self.calls += 1
+        self.tokens += turn.tokens
+        self.current.append(turn.as_message())
 
-class AgentLoop:
-    """Runs one agent over one conversation.
-
-    Args:
-        model: Calls models.
-        tools: Every tool there is, by name.
-        limits: The run's ceilings.
-        tool_timeout: Seconds for one tool call.
-    """
-
-    def __init__(
-        self, model: Model, tools: Mapping[str, Tool], limits: RunLimits, *, tool_timeout: float
-    ) -> None:
-        self._model, self._tools, self._limits, self._tool_timeout = model, tools, limits, tool_timeout
-
-    async def run(
-        self,
-        agent: AgentRevision,
-        conversation: Conversation,
-        teller: Teller,
-        *,
-        account: Callable[[ModelTurn, float], Awaitable[None]],
-    ) -> str:
-        """Go on until the model answers without asking for a tool.
-
-        Args:
-            agent: Its instruction, model and tools.
-            conversation: Read, and added to.
-            teller: Told what happens.
-            account: Told of each model call and its seconds.
-
-        Returns:
-            The answer.
-
-        Raises:
-            LimitReached: The run met a ceiling.
-            ModelFailed | ModelRefused: The model did not answer.
-        """
-        tools = {name: self._tools[name] for name in sorted(agent.tools) if name in self._tools}
-        declared = tuple(declaration(tool) for tool in tools.values())
-        begun = asyncio.get_running_loop().time()
-        asked_again = False
-        while True:
-            now = asyncio.get_running_loop().time()
-            self._limits.check_before_model_call(calls_made=conversation.calls, seconds_spent=now - begun)
-            request = ModelRequest(agent.model, conversation.messages(), declared)
-            turn = await self._model.call(request, on_text=teller.text)
-            conversation.calls += 1
-            conversation.tokens += turn.tokens
-            await account(turn, asyncio.get_running_loop().time() - now)
-            if turn.is_empty:
-                if asked_again:
-                    raise ModelFailed(f"{turn.model} answered with nothing, twice")
-                asked_again = True
-                continue
-            asked_again = False
-            conversation.current.append(turn.as_message())
-            if not turn.tool_calls:
-                return turn.text
-            conversation.current += await self._use_tools(turn, tools, agent, teller)
-
-    async def _use_tools(
-        self, turn: ModelTurn, tools: Mapping[str, Tool], agent: AgentRevision, teller: Teller
-    ) -> list[dict[str, Any]]:
-        """Use all tools of a turn at once; answers their results in the order in which they were asked for."""
-        for call in turn.tool_calls:
-            await teller.tell(ToolCalled(call_id=call.call_id, name=call.name, arguments=call.arguments))
-        results = await asyncio.gather(
-            *(self._use(call, tools, agent.account_id, teller) for call in turn.tool_calls)
-        )
-        return [
-            {"role": "tool", "tool_call_id": call.call_id, "content": result}
+    def add_results(self, turn: ModelTurn, results: Sequence[ToolResult]) -> None:
+        """Add what the tools of a turn answered, in the order in which they were asked."""
+        self.current += [
+            {"role": "tool", "tool_call_id": call.call_id, "content": result.text}
             for call, result in zip(turn.tool_calls, results, strict=True)
         ]
 
-    async def _use(self, call: ToolCall, tools: Mapping[str, Tool], account_id: str, teller: Teller) -> str:
-        """One tool's result; what went wrong is told to the model, which may do better."""
-        failed = False
-        with span("tool call", tool=call.name):
-            try:
-                async with asyncio.timeout(self._tool_timeout):
-                    tool, arguments = _resolve(call, tools)
-                    result = await tool.call(arguments, account_id=account_id)
-            except ToolError as error:
-                failed, result = True, f"error: {error}"
-            except TimeoutError:
-                failed, result = True, f"error: {call.name} took longer than {self._tool_timeout:.0f} s"
-        await teller.tell(ToolReturned(call_id=call.call_id, name=call.name, result=result, is_error=failed))
-        return result
+
+class Steps(Protocol):
+    """What makes the steps that are not finished, and reads back those that are."""
+
+    async def model(self, place: Place, request: ModelRequest) -> ModelTurn:
+        """A turn of the model."""
+
+    async def tools(
+        self, places: Sequence[Place], turn: ModelTurn, tools: Mapping[str, Tool]
+    ) -> Sequence[ToolResult]:
+        """The results of all the calls of a turn, in order."""
 
 
-def _resolve(call: ToolCall, tools: Mapping[str, Tool]) -> tuple[Tool, dict[str, Any]]:
-    """Find the tool and read its arguments. Arguments that cannot be read are never guessed.
+async def run(
+    agent: AgentRevision,
+    conversation: Conversation,
+    steps: Steps,
+    *,
+    tools: Mapping[str, Tool],
+    limits: RunLimits,
+) -> str:
+    """Run an agent until the model answers without asking for a tool.
+
+    Args:
+        agent: Its instruction, model and tools.
+        conversation: Read, and added to.
+        steps: Makes the steps.
+        tools: Every tool there is, by name.
+        limits: The run's ceilings.
+
+    Returns:
+        The answer.
 
     Raises:
-        ToolError: There is no such tool, or the arguments are not a JSON object.
+        LimitReached: The run met a ceiling.
+        ModelFailed | ModelRefused: The model did not answer.
+        Parked: A person must decide first.
     """
-    tool = tools.get(call.name)
-    if tool is None:
-        raise ToolError(f"there is no tool {call.name!r}; there are: {', '.join(tools) or 'none'}")
-    try:
-        arguments = json.loads(call.arguments or "{}")
-    except (ValueError, RecursionError) as error:  # also a number of 5,000 digits, or 100,000 brackets
-        raise ToolError(f"the arguments are not JSON ({error}); nothing was done") from error
-    if not isinstance(arguments, dict):
-        raise ToolError("the arguments must be a JSON object; nothing was done")
-    return tool, arguments
+    own = {name: tools[name] for name in sorted(agent.tools) if name in tools}
+    declared = tuple(tool.declaration() for tool in own.values())
+    frame, begun = Frame(), time.monotonic()
+    while True:
+        limits.check_before_model_call(
+            calls_made=conversation.calls,
+            tokens=conversation.tokens.total,
+            seconds_spent=time.monotonic() - begun,
+        )
+        request = ModelRequest(agent.model, conversation.messages(), declared)
+        turn = await steps.model(frame.next(), request)
+        conversation.add(turn)
+        if not turn.tool_calls:
+            return turn.text
+        places = [frame.next() for _ in turn.tool_calls]
+        conversation.add_results(turn, await steps.tools(places, turn, own))

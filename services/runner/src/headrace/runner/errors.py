@@ -1,6 +1,7 @@
 """The runner's named errors."""
 
-from headrace.common.errors import Retryable, Terminal
+from headrace.common.errors import Retryable, Terminal, Unavailable
+from headrace.contracts.runs import TokenCount
 
 
 class LeaseLost(Terminal):
@@ -21,6 +22,11 @@ class ModelFailed(Retryable):
 
     code = "model_failed"
 
+    def __init__(self, message: str, *, after: float | None = None, tokens: TokenCount | None = None) -> None:
+        super().__init__(message, after=after)
+        self.tokens = tokens
+        """What an answer that broke off cost all the same."""
+
 
 class ModelRefused(Terminal):
     """The provider says that this call can never work: a wrong key, model or request."""
@@ -34,3 +40,26 @@ class LimitReached(Terminal):
 
     code = "limit_reached"
     status = 422
+
+
+class EffectBusy(Unavailable):
+    """Another run with the same intent is acting right now; how that ends decides what this one may do."""
+
+    code = "effect_busy"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, after=1)
+
+
+class JournalMismatch(Terminal):
+    """The journal was made by other code or another definition, so going on with it could do anything."""
+
+    code = "journal_mismatch"
+    status = 409
+
+
+class ReplayRefused(Terminal):
+    """What a replay may do changed since it was asked for."""
+
+    code = "replay_refused"
+    status = 409

@@ -16,7 +16,7 @@ from headrace.common.telemetry import span
 from headrace.contracts.runs import TokenCount
 from headrace.contracts.text import mended
 from headrace.runner.errors import ModelFailed, ModelRefused
-from headrace.runner.model import ModelRequest, ModelTurn, ToolCall
+from headrace.runner.model import CHARACTERS_PER_TOKEN, ModelRequest, ModelTurn, ToolCall
 from headrace.runner.settings import ModelSettings
 
 litellm.telemetry = False
@@ -26,9 +26,6 @@ litellm.disable_streaming_logging = (
     True  # usage goes to our ledger; its own bookkeeping costs more than the call
 )
 logging.getLogger("LiteLLM").setLevel(logging.WARNING)
-
-CHARACTERS_PER_TOKEN = 4
-"""The estimate where a provider reports nothing."""
 
 NO_KEY = "none"
 """Sent to a server of one's own that asks for no key, since the OpenAI client insists on one."""
@@ -69,11 +66,16 @@ class LiteLlm:
             except _HOPELESS as error:
                 raise ModelRefused(f"{model} refused the call: {_reason(error)}") from error
             except TimeoutError as error:
-                raise ModelFailed(f"{model} was silent for {self._timeout:.0f} s") from error
+                sentence = f"{model} was silent for {self._timeout:.0f} s"
+                raise ModelFailed(sentence, tokens=turn.spent(request)) from error
             except Exception as error:
                 if not type(error).__module__.startswith(("litellm", "openai", "httpx", "aiohttp")):
                     raise
-                raise ModelFailed(f"{model} failed: {_reason(error)}", after=_retry_after(error)) from error
+                raise ModelFailed(
+                    f"{model} failed: {_reason(error)}",
+                    after=_retry_after(error),
+                    tokens=turn.spent(request),
+                ) from error
         return turn.result(request)
 
     async def _chunks(self, model: str, request: ModelRequest) -> AsyncIterator[Any]:
@@ -112,11 +114,13 @@ class _Gathered:
         self._text: list[str] = []
         self._calls: dict[int, dict[str, str]] = {}
         self._usage: Any = None
+        self._has_begun = False
         self._half = ""
         """The first half of a surrogate pair, whose second comes with the next chunk."""
 
     def take(self, chunk: Any) -> str:
         """Add a chunk; answers its text."""
+        self._has_begun = True
         self._usage = getattr(chunk, "usage", None) or self._usage
         if not chunk.choices:
             return ""
@@ -140,6 +144,10 @@ class _Gathered:
             for index, call in sorted(self._calls.items())
         )
         return ModelTurn(text, calls, self._tokens(text, request), self._model)
+
+    def spent(self, request: ModelRequest) -> TokenCount | None:
+        """What a turn cost that broke off; `None` where it had not begun."""
+        return self._tokens("".join(self._text), request) if self._has_begun else None
 
     def _tokens(self, text: str, request: ModelRequest) -> TokenCount:
         if self._usage is None or not self._usage.prompt_tokens:

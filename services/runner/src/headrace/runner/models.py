@@ -2,8 +2,10 @@
 
 from sqlalchemy import (
     BigInteger,
+    CheckConstraint,
     Column,
     DateTime,
+    ForeignKey,
     Index,
     Integer,
     MetaData,
@@ -43,10 +45,85 @@ runs = Table(
     Column("error_code", String(64)),
     Column("error", Text),
     Column("usage", JSONB),
+    Column("replay_of", String(128)),
+    Column("journal_version", Integer),
+    Column("history_upto", BigInteger),
     Column("requested_at", DateTime(timezone=True), nullable=False),
     Column("finished_at", DateTime(timezone=True)),
     Index("runs_live", "lease_until", postgresql_where=text("state = 'running'")),
     Index("runs_of_account", "account_id", "requested_at"),
+)
+
+steps = Table(
+    "steps",
+    metadata,
+    Column("run_id", String(128), ForeignKey("runner.runs.run_id", ondelete="CASCADE"), primary_key=True),
+    Column("path", Text, primary_key=True),
+    Column("seq", Integer, primary_key=True),
+    Column("kind", String(16), nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("name", Text, nullable=False),
+    Column("epoch", BigInteger, nullable=False),
+    Column("call_id", Text),
+    Column("digest", String(64)),
+    Column("output", JSONB),
+    Column("tokens", JSONB),
+    Column("effect_key", String(64)),
+    Column("why", Text),
+    Column("expires_at", DateTime(timezone=True)),
+    Column("started_at", DateTime(timezone=True), nullable=False),
+    Column("finished_at", DateTime(timezone=True)),
+    CheckConstraint("(state = 'done') = (output IS NOT NULL)", name="steps_done_with_output"),
+    CheckConstraint("(kind = 'model') = (call_id IS NULL)", name="steps_of_calls"),
+    Index("steps_of_effect", "effect_key"),
+)
+"""The journal: a call and its result are one row, so that neither is ever without the other."""
+
+effects = Table(
+    "effects",
+    metadata,
+    Column("account_id", String(128), primary_key=True),
+    Column("key", String(64), primary_key=True),
+    Column("tool", Text, nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("run_id", String(128), nullable=False),
+    Column("path", Text, nullable=False),
+    Column("seq", Integer, nullable=False),
+    Column("epoch", BigInteger, nullable=False),
+    Column("provider_key", Text, nullable=False),
+    Column("result", Text),
+    Column("why", Text),
+    Column("begun_at", DateTime(timezone=True), nullable=False),
+    Column("settled_at", DateTime(timezone=True)),
+    Column("expires_at", DateTime(timezone=True), nullable=False),
+    CheckConstraint("(state = 'confirmed') = (result IS NOT NULL)", name="effects_confirmed_with_result"),
+    Index("effects_of_run", "run_id"),
+    Index("effects_expiry", "expires_at"),
+)
+"""The ledger: what was, or may have been, done to the world, once for each intent."""
+
+decisions = Table(
+    "decisions",
+    metadata,
+    Column("command_id", String(128), primary_key=True),
+    Column("path", Text, primary_key=True),
+    Column("seq", Integer, primary_key=True),
+    Column("run_id", String(128), nullable=False),
+    Column("choice", String(16), nullable=False),
+    Column("note", Text, nullable=False),
+    Column("decided_by", Text, nullable=False),
+    Column("decided_at", DateTime(timezone=True), nullable=False),
+    Index("decisions_of_run", "run_id", "decided_at"),
+)
+
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("account_id", String(128), primary_key=True),
+    Column("session_id", String(256), primary_key=True),
+    Column("last_seq", BigInteger, nullable=False),
+    Column("begun_at", DateTime(timezone=True), nullable=False),
+    Column("spoken_at", DateTime(timezone=True), nullable=False),
 )
 
 messages = Table(

@@ -1,38 +1,83 @@
 """Composition root of the runner."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 
 from headrace.common.app import Infra, Parts, Service
 from headrace.common.delivery import DeliveryPolicy
-from headrace.common.rpc import answers
-from headrace.contracts.run_questions import FindRun
-from headrace.runner.agent_loop import AgentLoop
+from headrace.contracts.runs import InputFile
+from headrace.runner.admissible import Admissible
 from headrace.runner.agents import Agents
-from headrace.runner.attempt import Attempts
+from headrace.runner.answers import RunAnswers
+from headrace.runner.attempt import Attempts, Means
+from headrace.runner.control import Control
 from headrace.runner.handlers import Runs, handlers
+from headrace.runner.leases import Leases
 from headrace.runner.limits import RunLimits
 from headrace.runner.llm import LiteLlm
 from headrace.runner.models import metadata
-from headrace.runner.settings import ModelSettings, RunnerSettings
+from headrace.runner.settings import MailboxSettings, ModelSettings, RunnerSettings
+from headrace.runner.sweep import Sweep
 from headrace.runner.tools import all_tools
+from headrace.runner.tools.send_email import MailSettings
+from headrace.tools import forbid_fork
 
 
-def create_service(settings: RunnerSettings, model: ModelSettings) -> Service:
+def create_service(
+    settings: RunnerSettings, model: ModelSettings, mailbox: MailboxSettings | None = None
+) -> Service:
     """The runner as a value."""
 
     def compose(infra: Infra) -> Parts:
-        loop = AgentLoop(
-            LiteLlm(model, timeout=settings.model_timeout_seconds),
-            all_tools(infra.clock, infra.rpc),
-            RunLimits(model_calls=settings.max_model_calls, seconds=settings.max_run_seconds),
-            tool_timeout=settings.tool_timeout_seconds,
+        length = timedelta(seconds=settings.lease_seconds)
+        leases = Leases(infra.db, length=length)
+        control = Control(leases, infra.clock)
+        agents = Agents(infra.rpc)
+
+        def files_of(run_id: str) -> Sequence[InputFile]:
+            request = leases.request(run_id)
+            return () if request is None else request.files
+
+        tools = all_tools(
+            clock=infra.clock,
+            rpc=infra.rpc,
+            files=infra.files,
+            files_of=files_of,
+            mail=_mail(mailbox or MailboxSettings()),
         )
-        lease = timedelta(seconds=settings.lease_seconds)
-        policy = DeliveryPolicy(attempts=settings.max_attempts)
-        attempts = Attempts(infra, Agents(infra.rpc), loop, lease=lease, policy=policy)
-        runs = Runs(infra, attempts, lease=lease, recovered_at_once=settings.background_runs)
+        limits = RunLimits(
+            model_calls=settings.max_model_calls,
+            tokens=settings.max_run_tokens,
+            seconds=settings.max_run_seconds,
+        )
+        means = Means(
+            agents=agents,
+            model=LiteLlm(model, timeout=settings.model_timeout_seconds),
+            tools=tools,
+            secrets={name: secret.get_secret_value() for name, secret in settings.tool_secrets.items()},
+            limits=limits,
+            policy=DeliveryPolicy(attempts=settings.max_attempts),
+            approval_time=timedelta(seconds=settings.approval_seconds),
+            admissible=Admissible(infra.files, tools).check,
+        )
+        attempts = Attempts(infra, leases, means)
+        sweep = Sweep(infra.db, attempts, control, lease=length, at_once=settings.background_runs)
+        forbid_fork()
         return Parts(
-            handlers=handlers(runs, settings), answers=(answers(FindRun, runs.find),), loops=(runs.recover,)
+            handlers=handlers(Runs(infra, attempts, control, lease=length), control, settings),
+            answers=RunAnswers(infra.db, agents, tools, limits, infra.clock).all(),
+            loops=(leases.keep, sweep.recover, sweep.upkeep),
         )
 
     return Service("runner", "Runs admitted agents.", metadata, compose)
+
+
+def _mail(mailbox: MailboxSettings) -> MailSettings | None:
+    if mailbox.smtp_url is None:
+        return None
+    return MailSettings(
+        smtp_url=mailbox.smtp_url.get_secret_value(),
+        sender=mailbox.sender,
+        sent_url=None if mailbox.sent_url is None else mailbox.sent_url.get_secret_value(),
+        templates=mailbox.templates,
+    )

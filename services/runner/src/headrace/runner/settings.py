@@ -1,4 +1,4 @@
-"""Settings of the runner. Prefix `HEADRACE_RUNNER_`; the shared default model's is `HEADRACE_DEFAULT_`."""
+"""Settings of the runner: prefix `HEADRACE_RUNNER_`, `HEADRACE_DEFAULT_` for the model, `HEADRACE_MAIL_` for mail."""
 
 from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -17,18 +17,39 @@ class RunnerSettings(BaseSettings):
     """Runs of people who wait, at once in one replica."""
     background_runs: int = Field(default=16, ge=1)
     """Runs that events started, at once in one replica."""
-    lease_seconds: float = Field(default=10, gt=0)
+    lease_seconds: float = Field(default=8, gt=0)
     """A run whose runner is silent for this long may be taken by another."""
     max_model_calls: int = Field(default=25, ge=1)
     """Model calls in one run."""
+    max_run_tokens: int = Field(default=2_000_000, ge=1)
+    """Tokens of all classes in one run."""
     max_run_seconds: float = Field(default=900, gt=0)
-    """Wall time of one attempt."""
+    """Wall time of one attempt; waiting for a person is none."""
     model_timeout_seconds: float = Field(default=120, gt=0)
     """Silence of a model, before the first token or between two, after which the call failed."""
-    tool_timeout_seconds: float = Field(default=30, gt=0)
-    """Time for one tool call."""
     max_attempts: int = Field(default=5, ge=1)
-    """Attempts of one run, counting those that a killed runner began, and not those that waited for a server."""
+    """Attempts without progress, counting those that a killed runner began, and not those that waited for a server."""
+    approval_seconds: float = Field(default=604_800, gt=0)
+    """How long a question for approval waits, and how long its answer counts. A week."""
+    tool_secrets: dict[str, SecretStr] = Field(default={})
+    """Secrets that tools may ask for by name, as JSON."""
+
+
+class MailboxSettings(BaseSettings):
+    """The mailbox that agents send from; without an SMTP URL there is no tool `send_email`."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="HEADRACE_MAIL_", extra="ignore", use_attribute_docstrings=True
+    )
+
+    smtp_url: SecretStr | None = None
+    """`smtp+starttls://user:password@host:port`, `smtps://` or `smtp://`."""
+    sender: str = ""
+    """Whom the mail is from, such as `Ann <ann@example.com>`."""
+    sent_url: SecretStr | None = None
+    """`imaps://user:password@host:port/Sent`: where sent mail can be looked up after a crash."""
+    templates: tuple[str, ...] = ()
+    """The purposes that mails may have, as JSON; empty: the model names them."""
 
 
 class ModelSettings(BaseSettings):

@@ -5,8 +5,17 @@ import asyncio
 from headrace.common.bus import Bus
 from headrace.common.clock import Clock
 from headrace.common.envelope import headers_of
-from headrace.contracts.runs import EVENTS_PER_ATTEMPT, LAST_EVENT, RunEvent, RunFinished, RunNews, TextDelta
-from headrace.runner.repository import Lease
+from headrace.common.faults import point
+from headrace.contracts.runs import (
+    EVENTS_PER_ATTEMPT,
+    LAST_EVENT,
+    RunEvent,
+    RunFinished,
+    RunNews,
+    RunWaiting,
+    TextDelta,
+)
+from headrace.runner.repository.runs import Lease
 
 GATHERING_SECONDS = 0.025
 """Text is told at once when there was none for this long, and otherwise gathered: fewer messages, and no later."""
@@ -19,11 +28,15 @@ class Teller:
         self._bus, self._clock, self._lease = bus, clock, lease
         self._count = 0
         self._text: list[str] = []
+        self._step = 0
         self._told_at = 0.0
         self._later: asyncio.Task[None] | None = None
 
-    async def text(self, piece: str) -> None:
-        """Tell a piece of the answer, now or with the next ones."""
+    async def text(self, piece: str, *, step: int = 0) -> None:
+        """Tell a piece of what a step says, now or with the next ones."""
+        if step != self._step:
+            await self.flush()
+            self._step = step
         self._text.append(piece)
         wait = self._told_at + GATHERING_SECONDS - asyncio.get_running_loop().time()
         if wait <= 0:
@@ -40,7 +53,7 @@ class Teller:
         if self._text:
             text, self._text = "".join(self._text), []
             self._told_at = asyncio.get_running_loop().time()
-            await self._tell(TextDelta(text=text))
+            await self._tell(TextDelta(text=text, step=self._step))
 
     async def tell(self, news: RunNews) -> None:
         """Tell something else, after the text that came before it."""
@@ -48,9 +61,20 @@ class Teller:
         await self._tell(news)
 
     async def _tell(self, news: RunNews) -> None:
+        event = self._next(news)
+        point("runner.tell.before")
+        await self._bus.tell(event, headers_of(event, source="runner", now=event.at))
+        point("runner.tell.after")
+
+    def _next(self, news: RunNews) -> RunEvent:
         event = self._event(self._count, news)
         self._count += 1
-        await self._bus.tell(event, headers_of(event, source="runner", now=event.at))
+        return event
+
+    async def parked(self, news: RunWaiting) -> RunEvent:
+        """The event that the run waits for a person, for the transaction that parks it."""
+        await self.flush()
+        return self._next(news)
 
     async def end(self, end: RunFinished) -> RunEvent:
         """The last event, for the transaction that ends the run."""

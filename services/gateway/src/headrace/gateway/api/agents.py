@@ -7,12 +7,14 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from headrace.common.clock import Clock
 from headrace.common.errors import Invalid
-from headrace.contracts.agents import TOOLS, AgentRevision
+from headrace.common.rpc import Rpc
+from headrace.contracts.agents import AgentRevision
 from headrace.contracts.ids import Token, new_id
 from headrace.contracts.text import Text
 from headrace.gateway import repository
 from headrace.gateway.auth import Caller, KeyDoor
 from headrace.gateway.errors import PreconditionFailed, PreconditionRequired
+from headrace.gateway.tools import see_that_tools_exist
 
 
 class AgentWanted(BaseModel):
@@ -25,17 +27,22 @@ class AgentWanted(BaseModel):
     model: Text | None = Field(
         default=None, max_length=200, description="A LiteLLM name; absent: the default model."
     )
-    tools: list[str] = Field(default=[], max_length=100)
+    tools: list[Text] = Field(default=[], max_length=100, description="Names of `GET /v1/tools`.")
+    approvals: list[Text] = Field(
+        default=[],
+        max_length=100,
+        description="Those of its tools whose every call a person must approve, besides those that always ask.",
+    )
 
     def at(self, revision: int, *, agent_id: str, account_id: str) -> AgentRevision:
         """The agent at a revision.
 
         Raises:
-            Invalid: It names a tool that does not exist.
+            Invalid: It asks for approval of a tool that it does not have.
         """
-        unknown = sorted(set(self.tools) - set(TOOLS))
-        if unknown:
-            raise Invalid(f"there is no tool {unknown[0]!r}; there are: {', '.join(TOOLS)}")
+        foreign = sorted(set(self.approvals) - set(self.tools))
+        if foreign:
+            raise Invalid(f"`approvals` names {foreign[0]!r}, which is not one of the agent's `tools`")
         return AgentRevision(
             agent_id=agent_id,
             account_id=account_id,
@@ -44,20 +51,23 @@ class AgentWanted(BaseModel):
             instruction=self.instruction,
             model=self.model,
             tools=tuple(sorted(set(self.tools))),
+            approvals=tuple(sorted(set(self.approvals))),
         )
 
 
-def agents_router(door: KeyDoor, clock: Clock) -> APIRouter:
+def agents_router(door: KeyDoor, rpc: Rpc, clock: Clock) -> APIRouter:
     """The routes under `/v1/agents`. An agent is addressed by its id or its name."""
     router = APIRouter(prefix="/v1/agents", tags=["agents"])
 
     @router.post("", status_code=201)
     async def create(
-        wanted: AgentWanted, response: Response, caller: Annotated[Caller, door.dependency()]
+        wanted: AgentWanted, response: Response, account: Annotated[str, door.account()]
     ) -> AgentRevision:
         """Make an agent."""
-        agent = wanted.at(1, agent_id=new_id(), account_id=caller.account_id)
-        await repository.create_agent(caller.tx.connection, agent, now=clock.now())
+        agent = wanted.at(1, agent_id=new_id(), account_id=account)
+        await see_that_tools_exist(agent.tools, rpc)
+        async with door.transaction() as tx:
+            await repository.create_agent(tx.connection, agent, now=clock.now())
         response.headers["ETag"] = _etag(agent)
         response.headers["Location"] = f"/v1/agents/{agent.agent_id}"
         return agent
@@ -81,19 +91,21 @@ def agents_router(door: KeyDoor, clock: Clock) -> APIRouter:
         agent: Token,
         wanted: AgentWanted,
         response: Response,
-        caller: Annotated[Caller, door.dependency()],
+        account: Annotated[str, door.account()],
         if_match: Annotated[str | None, Header()] = None,
     ) -> AgentRevision:
         """Save an agent's next revision; `If-Match` says which one it replaces."""
-        current = await repository.find_agent(caller.tx.connection, caller.account_id, agent)
-        if if_match is None:
-            raise PreconditionRequired(f"send `If-Match: {_etag(current)}`, the ETag of what you read")
-        if if_match.strip() not in (_etag(current), "*"):
-            raise PreconditionFailed(
-                f"agent {current.name!r} is at revision {current.revision}; read it again"
-            )
-        saved = wanted.at(current.revision + 1, agent_id=current.agent_id, account_id=caller.account_id)
-        await repository.save_agent(caller.tx.connection, saved, now=clock.now())
+        await see_that_tools_exist(wanted.tools, rpc)
+        async with door.transaction() as tx:
+            current = await repository.find_agent(tx.connection, account, agent)
+            if if_match is None:
+                raise PreconditionRequired(f"send `If-Match: {_etag(current)}`, the ETag of what you read")
+            if if_match.strip() not in (_etag(current), "*"):
+                raise PreconditionFailed(
+                    f"agent {current.name!r} is at revision {current.revision}; read it again"
+                )
+            saved = wanted.at(current.revision + 1, agent_id=current.agent_id, account_id=account)
+            await repository.save_agent(tx.connection, saved, now=clock.now())
         response.headers["ETag"] = _etag(saved)
         return saved
 

@@ -87,7 +87,7 @@ def chat_router(door: KeyDoor, events: EventLog, clock: Clock, *, patience: floa
         if not any(message.role == "user" and message.content for message in said):
             raise Invalid("messages must contain at least one user message with text")
         started = await start_run(Wish(Door.CHAT, wanted.model, said, idempotency_key=key), caller, clock)
-        following = events.follow(caller.account_id, started.run_id, is_new=started.is_new)
+        following = events.follow(caller.account_id, started.run_id, is_new=started.is_new, until="waiting")
         return ChatStream(following, started.run_id, wanted.model, round(clock.now().timestamp()))
 
     @router.post("/chat/completions", response_model=None)

@@ -1,24 +1,28 @@
 """`/v1/runs`: start a run, look at it, follow it, cancel it."""
 
 import json
+import re
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Response
+from fastapi import APIRouter, Header, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from headrace.common.clock import Clock
-from headrace.common.errors import Invalid, NotFound
-from headrace.common.rpc import Rpc
-from headrace.contracts.ids import SessionId, Token, new_id
-from headrace.contracts.run_questions import FindRun, RunReport
-from headrace.contracts.runs import ChatMessage, Door, RunControl, RunState
+from headrace.common.errors import Invalid
+from headrace.common.files import Files
+from headrace.contracts.ids import SessionId, Sha256, Token
+from headrace.contracts.run_questions import RunReport
+from headrace.contracts.runs import ChatMessage, Door, RunState
 from headrace.contracts.text import Text
-from headrace.gateway import repository
 from headrace.gateway.api.sse import PING, EventStream, frame
-from headrace.gateway.auth import Caller, KeyDoor
+from headrace.gateway.auth import Caller, KeyDoor, Visitor
+from headrace.gateway.commands import Commands, Order
 from headrace.gateway.events import EventLog, Gap, Silence
-from headrace.gateway.starting import Wish, start_run
+from headrace.gateway.reading import RunReader, RunWithJournal
+from headrace.gateway.starting import Started, Wish, start_run
+
+_EVENT_ID = re.compile(r"[0-9]{1,18}")
 
 
 class RunWanted(BaseModel):
@@ -31,6 +35,7 @@ class RunWanted(BaseModel):
         min_length=1, description="A text, or the messages of a conversation."
     )
     session_id: SessionId | None = None
+    files: list[Sha256] = Field(default=[], max_length=20, description="Hashes of files that you uploaded.")
 
 
 class RunAccepted(BaseModel):
@@ -40,9 +45,25 @@ class RunAccepted(BaseModel):
     state: RunState
     url: str
     events_url: str
+    replay_of: str | None = None
 
 
-def runs_router(door: KeyDoor, events: EventLog, rpc: Rpc, clock: Clock) -> APIRouter:
+def accepted(started: Started, response: Response, *, replay_of: str | None = None) -> RunAccepted:
+    """The answer to whoever asked for a run."""
+    url = f"/v1/runs/{started.run_id}"
+    response.headers["Location"] = url
+    return RunAccepted(
+        run_id=started.run_id,
+        state=RunState.REQUESTED,
+        url=url,
+        events_url=f"{url}/events",
+        replay_of=replay_of,
+    )
+
+
+def runs_router(
+    door: KeyDoor, events: EventLog, reader: RunReader, commands: Commands, clock: Clock, *, files: Files
+) -> APIRouter:
     """The routes under `/v1/runs`."""
     router = APIRouter(prefix="/v1/runs", tags=["runs"])
 
@@ -59,38 +80,21 @@ def runs_router(door: KeyDoor, events: EventLog, rpc: Rpc, clock: Clock) -> APIR
             if isinstance(wanted.input, str)
             else wanted.input
         )
-        wish = Wish(Door.API, wanted.agent, tuple(said), wanted.session_id, idempotency_key)
-        started = await start_run(wish, caller, clock)
-        url = f"/v1/runs/{started.run_id}"
-        response.headers["Location"] = url
-        return RunAccepted(
-            run_id=started.run_id, state=RunState.REQUESTED, url=url, events_url=f"{url}/events"
-        )
-
-    async def find(run_id: str, account: str) -> RunReport:
-        """Where a run stands: the runner knows, or it was only just asked for."""
-        try:
-            return await rpc.ask(FindRun(account_id=account, run_id=run_id))
-        except NotFound:
-            async with door.transaction() as tx:
-                asked = await repository.request_of(tx.connection, account, run_id)
-            if asked is None:
-                raise NotFound(f"there is no run {run_id}") from None
-            return RunReport(
-                run_id=run_id,
-                account_id=account,
-                agent_id=asked["agent_id"],
-                session_id=None,
-                door=asked["door"],
-                state=RunState.REQUESTED,
-                attempt=0,
-                requested_at=asked["requested_at"],
-            )
+        hashes = tuple(dict.fromkeys(wanted.files))
+        wish = Wish(Door.API, wanted.agent, tuple(said), wanted.session_id, idempotency_key, hashes)
+        return accepted(await start_run(wish, caller, clock, files), response)
 
     @router.get("/{run_id}")
-    async def look(run_id: Token, account: Annotated[str, door.account()]) -> RunReport:
-        """Where a run stands."""
-        return await find(run_id, account)
+    async def look(
+        run_id: Token,
+        account: Annotated[str, door.account()],
+        *,
+        journal: Annotated[bool, Query(description="`false` for who only asks whether it is over.")] = True,
+    ) -> RunWithJournal | RunReport:
+        """Where a run stands, with every step of its journal, what was decided, and what a person is asked."""
+        if journal:
+            return await reader.with_journal(account, run_id)
+        return await reader.report(account, run_id)
 
     @router.get("/{run_id}/events", response_class=EventStream, status_code=200)
     async def follow(
@@ -99,34 +103,35 @@ def runs_router(door: KeyDoor, events: EventLog, rpc: Rpc, clock: Clock) -> APIR
         last_event_id: Annotated[str | None, Header()] = None,
     ) -> EventStream:
         """Follow a run as server-sent events, from the start or after `Last-Event-ID`, to its end."""
-        await find(run_id, account)
-        if last_event_id is not None and not last_event_id.isdigit():
+        await reader.report(account, run_id)
+        if last_event_id is not None and not _EVENT_ID.fullmatch(last_event_id):
             raise Invalid("Last-Event-ID must be the id of an event of this run")
         after = -1 if last_event_id is None else int(last_event_id)
-        return EventStream(_frames(events, account, run_id, after), run_id=run_id)
+        return EventStream(frames_of(events, account, run_id, after), run_id=run_id)
 
     @router.post("/{run_id}/cancel", status_code=202)
-    async def cancel(run_id: Token, account: Annotated[str, door.account()]) -> RunReport:
+    async def cancel(run_id: Token, who: Annotated[Visitor, door.visitor()]) -> RunReport:
         """Cancel a run. What it did is not undone; it does nothing more."""
-        report = await find(run_id, account)
+        report = await reader.report(who.account_id, run_id)
         if not report.state.is_final:
-            command = RunControl(run_id=run_id, verb="cancel", account_id=account, command_id=new_id())
-            async with door.transaction() as tx:
-                await tx.send(command)
+            await commands.give(Order("cancel", run_id), who)
         return report
 
     return router
 
 
-async def _frames(events: EventLog, account_id: str, run_id: str, after: int) -> AsyncIterator[str]:
+async def frames_of(events: EventLog, account_id: str, run_id: str, after: int) -> AsyncIterator[str]:
+    """A run's events as server-sent events; each has an id, so that who reconnects with it gets exactly the rest."""
+    data: dict[str, Any]
     async for item in events.follow(account_id, run_id, after=after):
         match item:
             case Silence():
                 yield PING
             case Gap():
-                yield frame(json.dumps({"after": item.after, "before": item.before}), event="gap")
+                data = {"after": item.after, "before": item.before}
+                yield frame(json.dumps(data), event="gap", event_id=item.before - 1)
             case _:
-                data: dict[str, Any] = {
+                data = {
                     "run_id": run_id,
                     "seq": item.seq,
                     "at": item.at.isoformat(),

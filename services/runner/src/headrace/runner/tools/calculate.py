@@ -3,9 +3,9 @@
 import ast
 import operator
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import Any
 
-from headrace.runner.tools.base import ToolError, text_argument
+from headrace.tools import ToolError, tool
 
 MAX_LENGTH = 500
 MAX_EXPONENT = 1_000
@@ -23,20 +23,14 @@ _BINARY: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
 _UNARY: Mapping[type[ast.unaryop], Callable[[Any], Any]] = {ast.UAdd: operator.pos, ast.USub: operator.neg}
 
 
-class Calculate:
-    """Evaluates an arithmetic expression."""
+@tool(effect="none")
+async def calculate(expression: str) -> str:
+    """Evaluate an arithmetic expression with + - * / // % ** and parentheses.
 
-    name: ClassVar[str] = "calculate"
-    description: ClassVar[str] = "Evaluate an arithmetic expression with + - * / // % ** and parentheses."
-    parameters: ClassVar[dict[str, Any]] = {
-        "type": "object",
-        "properties": {"expression": {"type": "string", "description": "Such as (2 + 3) * 4"}},
-        "required": ["expression"],
-    }
-
-    async def call(self, arguments: dict[str, Any], *, account_id: str) -> str:  # noqa: ARG002  (the same for every account)
-        """The value, as text."""
-        return str(evaluate(text_argument(arguments, "expression")))
+    Args:
+        expression: Such as (2 + 3) * 4
+    """
+    return str(evaluate(expression))
 
 
 def evaluate(expression: str) -> int | float:
