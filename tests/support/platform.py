@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,21 +65,20 @@ class RunningPlatform:
             await connection.close()
 
 
-@pytest.fixture(scope="session")
-def platform_process(
-    server_folder: Path, scripted_model_process: ScriptedModel, mail_server_process: MailServer
-) -> Iterator[RunningPlatform]:
-    drill = server_folder / "drill"
+@contextmanager
+def running_platform(folder: Path, model: ScriptedModel, mail: MailServer) -> Iterator[RunningPlatform]:
+    """Run a platform in a folder, with a model to ask and a server to send mail to, until the block ends."""
+    drill = folder / "drill"
     environment = {
         **{key: value for key, value in os.environ.items() if not key.startswith("HEADRACE_")},
-        "HEADRACE_HOME": str(server_folder / "platform"),
+        "HEADRACE_HOME": str(folder / "platform"),
         "HEADRACE_DEFAULT_MODEL": "openai/scripted",
-        "HEADRACE_DEFAULT_API_BASE": scripted_model_process.base_url,
+        "HEADRACE_DEFAULT_API_BASE": model.base_url,
         "HEADRACE_DEFAULT_API_KEY": "scripted",
         "HEADRACE_GATEWAY_DOUBT_SECONDS": "1",
-        "HEADRACE_MAIL_SMTP_URL": mail_server_process.smtp_url,
+        "HEADRACE_MAIL_SMTP_URL": mail.smtp_url,
         "HEADRACE_MAIL_SENDER": "Headrace <agent@example.com>",
-        "HEADRACE_MAIL_SENT_URL": mail_server_process.sent_url,
+        "HEADRACE_MAIL_SENT_URL": mail.sent_url,
         "HEADRACE_FAULTS": str(drill),
     }
     command = [sys.executable, "-m", "headrace.local", "up", "--quiet-json"]
@@ -90,6 +90,14 @@ def platform_process(
         yield RunningPlatform(Platform(facts["url"], facts["api_key"]), home, plan, drill)
         process.terminate()
         process.wait(timeout=60)
+
+
+@pytest.fixture(scope="session")
+def platform_process(
+    server_folder: Path, scripted_model_process: ScriptedModel, mail_server_process: MailServer
+) -> Iterator[RunningPlatform]:
+    with running_platform(server_folder, scripted_model_process, mail_server_process) as platform:
+        yield platform
 
 
 @pytest.fixture

@@ -38,7 +38,6 @@ from headrace.runner.leases import Leases
 from headrace.runner.limits import RunLimits
 from headrace.runner.model import ModelRequest, ModelTurn, ToolCall
 from headrace.runner.models import metadata
-from headrace.runner.repository import runs
 from headrace.runner.repository.runs import Lease
 from headrace.runner.sweep import Sweep
 from headrace.tools import Tool
@@ -131,6 +130,7 @@ class Rig:
     limits: RunLimits
     policy: DeliveryPolicy
     lease: timedelta
+    name: str | None = None
     told: Told = field(default_factory=Told)
 
     def __post_init__(self) -> None:
@@ -138,7 +138,7 @@ class Rig:
             db=self.stored.database, bus=self.told, clock=self.stored.clock, inbox=None
         )
         agents: Any = OneAgent(self.agent)
-        self.leases = Leases(self.stored.database, length=self.lease)
+        self.leases = Leases(self.stored.database, length=self.lease, name=self.name)
         self.control = Control(self.leases, self.stored.clock)
         means = Means(
             agents=agents,
@@ -152,7 +152,7 @@ class Rig:
         )
         self.attempts = Attempts(infra, self.leases, means)
         self.answers = RunAnswers(self.stored.database, agents, self.tools, self.limits, self.stored.clock)
-        self.sweep = Sweep(self.stored.database, self.attempts, self.control, lease=self.lease, at_once=4)
+        self.sweep = Sweep(self.stored.database, self.attempts, self.control, self.leases, at_once=4)
 
     async def admissible(self, lease: Lease, tx: Any) -> None:
         """Nothing stands against a run."""
@@ -164,7 +164,7 @@ class Rig:
     async def take(self, asked: RunRequested) -> Lease | None:
         """Take a run, if it is free."""
         async with self.stored.database.transaction() as tx:
-            return await runs.take(tx.connection, asked, lease=self.lease)
+            return await self.leases.take(tx, asked)
 
     async def run(self, asked: RunRequested) -> RunReport:
         """Take a run and go on with it, to its end or until it is parked or let go."""
@@ -227,6 +227,7 @@ async def runner_rig(
     limits: RunLimits = LIMITS,
     policy: DeliveryPolicy = POLICY,
     lease: timedelta = timedelta(seconds=10),
+    name: str | None = None,
     **agent: Any,
 ) -> AsyncIterator[Rig]:
     """A runner in a database of its own.
@@ -238,6 +239,7 @@ async def runner_rig(
         limits: The run's ceilings.
         policy: How often a run is tried without progress.
         lease: How long a silent runner holds a run.
+        name: The runner's name, and that of its successors.
         agent: Fields of the agent.
     """
     by_name = {tool.name: tool for tool in tools}
@@ -253,7 +255,7 @@ async def runner_rig(
     service = Service("runner", "A runner under test.", metadata, nothing)
     async with service_database(superuser_url, service) as stored:
         stored.clock.instant = datetime.now(UTC)
-        yield Rig(stored, model or ScriptedTurns(), by_name, revision, limits, policy, lease)
+        yield Rig(stored, model or ScriptedTurns(), by_name, revision, limits, policy, lease, name)
 
 
 class CrashAt:

@@ -28,7 +28,6 @@ from tests.support.eventually import eventually
 from tests.support.runner_rig import Rig, ScriptedTurns, request, runner_rig, says
 from tests.support.servers import PostgresEndpoint
 
-LEASE = timedelta(seconds=10)
 ASKED = request("r-1")
 REFUSAL = RunControl(
     run_id="r-1",
@@ -163,7 +162,7 @@ async def abandon(rig: Rig, run_ids: Sequence[str]) -> None:
 async def recovering(rig: Rig, *, attempts: Any = None, db: Any = None) -> AsyncIterator[None]:
     """A sweep that looks for abandoned runs, all the while."""
     made = attempts or rig.attempts
-    swept = Sweep(db or rig.stored.database, made, rig.control, lease=LEASE, at_once=2)
+    swept = Sweep(db or rig.stored.database, made, rig.control, rig.leases, at_once=2)
     looking = asyncio.create_task(swept.recover())
     try:
         yield

@@ -40,7 +40,6 @@ from headrace.runner.leases import Leases
 from headrace.runner.limits import RunLimits
 from headrace.runner.model import ModelRequest, ModelTurn, ToolCall
 from headrace.runner.models import outbox
-from headrace.runner.repository import runs
 from headrace.runner.steps import Place, ToolResult
 from headrace.tools import Done, Tool, ToolContext, perform, tool
 
@@ -186,7 +185,7 @@ async def _headrace(superuser_url: str) -> AsyncIterator[Side]:
     async def run() -> None:
         since = asyncio.get_running_loop().time()
         async with db.transaction() as tx:
-            lease = await runs.take(tx.connection, _request(), lease=LEASE)
+            lease = await leases.take(tx, _request())
         if lease is None:
             raise RuntimeError("a new run cannot be taken")
         await attempts.make(lease, since=since)

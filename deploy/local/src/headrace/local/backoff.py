@@ -9,7 +9,7 @@ class Backoff:
 
     first: float = 0.25
     most: float = 10
-    healthy: float = 30
+    healthy: float = 5
     _next: float = field(default=0, init=False)
 
     def after(self, lived: float) -> float:

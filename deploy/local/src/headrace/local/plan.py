@@ -1,5 +1,6 @@
 """What runs where, and what each child is told: worked out from the environment, the secrets and the ports."""
 
+import secrets
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -64,6 +65,11 @@ class Plan:
     def model(self) -> DefaultModel:
         """The model that answers where an agent names none."""
         return choose_model(self.environment, demo_url=f"http://127.0.0.1:{self.ports[DEMO_MODEL]}/v1")
+
+    @cached_property
+    def _runner_name(self) -> str:
+        """The same for one runner after another of one supervisor, which starts one when the last is dead."""
+        return f"local-{secrets.token_hex(4)}"
 
     def nats_url(self, user: str) -> str:
         """NATS, as a service or the operator."""
@@ -147,7 +153,7 @@ class Plan:
             case "gateway":
                 return {"HEADRACE_GATEWAY_BOOTSTRAP_KEY": self.api_key}
             case "runner":
-                return self.model.settings
+                return {"HEADRACE_RUNNER_NAME": self._runner_name, **self.model.settings}
             case "rag":
                 return {"HEADRACE_RAG_DATA_DIR": str(self.home.root / "lancedb")}
             case "webhooks":

@@ -1,7 +1,6 @@
 """What the runner does with messages: record a run, take one that was let in, obey decisions, give up."""
 
 import asyncio
-from datetime import timedelta
 
 from headrace.common.app import Infra
 from headrace.common.consumer import AnyHandler, Handler, LongHandler
@@ -11,6 +10,7 @@ from headrace.contracts.runs import Lane, RunAdmitted, RunFinished, RunRequested
 from headrace.contracts.streams import RUNNER_BACKGROUND, RUNNER_CONTROL, RUNNER_INTERACTIVE, RUNNER_RECORDER
 from headrace.runner.attempt import Attempts
 from headrace.runner.control import Control
+from headrace.runner.leases import Leases
 from headrace.runner.repository import runs
 from headrace.runner.settings import RunnerSettings
 
@@ -22,9 +22,9 @@ _CONSUMERS = {Lane.INTERACTIVE: RUNNER_INTERACTIVE, Lane.BACKGROUND: RUNNER_BACK
 class Runs:
     """Takes runs from messages."""
 
-    def __init__(self, infra: Infra, attempts: Attempts, control: Control, *, lease: timedelta) -> None:
+    def __init__(self, infra: Infra, attempts: Attempts, control: Control, leases: Leases) -> None:
         self._db, self._inbox, self._clock = infra.db, infra.inbox, infra.clock
-        self._attempts, self._control, self._lease = attempts, control, lease
+        self._attempts, self._control, self._leases = attempts, control, leases
 
     async def record(self, request: RunRequested, tx: Transaction) -> None:
         """Store a run before it is let in."""
@@ -40,7 +40,7 @@ class Runs:
         async with self._db.transaction() as tx:
             consumer = _CONSUMERS[admitted.lane].name
             await self._inbox.first_time(tx.connection, consumer, admitted.message_id, now=self._clock.now())
-            lease = await runs.take(tx.connection, admitted.request, lease=self._lease)
+            lease = await self._leases.take(tx, admitted.request)
         point("runner.take.after")
         if lease is not None:
             await self._attempts.make(lease, since=since)

@@ -11,8 +11,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 
-from headrace.common.db import Database
+from headrace.common.db import Database, Transaction
 from headrace.common.errors import Unavailable
+from headrace.contracts.ids import new_id
 from headrace.contracts.runs import RunRequested
 from headrace.runner.repository import runs
 from headrace.runner.repository.runs import Lease
@@ -39,11 +40,27 @@ class Leases:
     Args:
         db: The runner's schema.
         length: Silence after which somebody else may take a run.
+        name: A name that no two live runners share, if there is one.
     """
 
-    def __init__(self, db: Database, *, length: timedelta) -> None:
+    def __init__(self, db: Database, *, length: timedelta, name: str | None = None) -> None:
         self._db, self.length = db, length
+        self._name = None if name is None else f"{name} "
+        self._holder = f"{self._name or ''}{new_id()}"
         self._held: dict[str, _Hold] = {}
+
+    async def take(self, tx: Transaction, request: RunRequested) -> Lease | None:
+        """Take a run that nobody has; `None` when it has ended, waits or is in hand."""
+        return await runs.take(tx.connection, request, lease=self.length, holder=self._holder)
+
+    async def inherit(self) -> None:
+        """Free the runs of the dead runner whose name this one has, rather than wait for its leases to run out."""
+        if self._name is None:
+            return
+        async with self._db.transaction() as tx:
+            left = await runs.free_left_behind(tx.connection, name=self._name, holder=self._holder)
+        if left:
+            log.info("run.inherited", extra={"runs": left})
 
     @asynccontextmanager
     async def held(self, lease: Lease, *, since: float) -> AsyncIterator[None]:

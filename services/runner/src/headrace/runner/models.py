@@ -41,6 +41,7 @@ runs = Table(
     Column("attempt", Integer, nullable=False, server_default="0"),
     Column("epoch", BigInteger, nullable=False, server_default="0"),
     Column("lease_until", DateTime(timezone=True)),
+    Column("holder", Text),
     Column("output", Text),
     Column("error_code", String(64)),
     Column("error", Text),

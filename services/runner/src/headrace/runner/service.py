@@ -30,7 +30,7 @@ def create_service(
 
     def compose(infra: Infra) -> Parts:
         length = timedelta(seconds=settings.lease_seconds)
-        leases = Leases(infra.db, length=length)
+        leases = Leases(infra.db, length=length, name=settings.name)
         control = Control(leases, infra.clock)
         agents = Agents(infra.rpc)
 
@@ -61,10 +61,10 @@ def create_service(
             admissible=Admissible(infra.files, tools).check,
         )
         attempts = Attempts(infra, leases, means)
-        sweep = Sweep(infra.db, attempts, control, lease=length, at_once=settings.background_runs)
+        sweep = Sweep(infra.db, attempts, control, leases, at_once=settings.background_runs)
         forbid_fork()
         return Parts(
-            handlers=handlers(Runs(infra, attempts, control, lease=length), control, settings),
+            handlers=handlers(Runs(infra, attempts, control, leases), control, settings),
             answers=RunAnswers(infra.db, agents, tools, limits, infra.clock).all(),
             loops=(leases.keep, sweep.recover, sweep.upkeep),
         )

@@ -17,6 +17,9 @@ class RunnerSettings(BaseSettings):
     """Runs of people who wait, at once in one replica."""
     background_runs: int = Field(default=16, ge=1)
     """Runs that events started, at once in one replica."""
+    name: str | None = None
+    """A name that no two live runners share, such as that of a StatefulSet's pod: a runner goes on at once with what a
+    dead one of its name left, instead of waiting for leases to run out."""
     lease_seconds: float = Field(default=8, gt=0)
     """A run whose runner is silent for this long may be taken by another."""
     max_model_calls: int = Field(default=25, ge=1)

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from datetime import timedelta
 from typing import Any
 
 from pydantic import ValidationError
@@ -12,6 +11,7 @@ from headrace.common.errors import Unavailable
 from headrace.contracts.runs import RunFinished
 from headrace.runner.attempt import Attempts
 from headrace.runner.control import Control
+from headrace.runner.leases import Leases
 from headrace.runner.repository import effects, runs
 from headrace.runner.repository.runs import Lease
 
@@ -29,18 +29,19 @@ class Sweep:
         db: The runner's schema.
         attempts: Goes on with a run.
         control: Ends one.
-        lease: Silence after which a run may be taken.
+        leases: Takes one.
         at_once: Runs that are gone on with at the same time.
     """
 
     def __init__(
-        self, db: Database, attempts: Attempts, control: Control, *, lease: timedelta, at_once: int
+        self, db: Database, attempts: Attempts, control: Control, leases: Leases, *, at_once: int
     ) -> None:
         self._db, self._attempts, self._control = db, attempts, control
-        self._lease, self._at_once = lease, at_once
+        self._leases, self._at_once = leases, at_once
 
     async def recover(self) -> None:
         """Take runs whose lease ran out, for ever, as many at once as there are places."""
+        await self._leases.inherit()
         free = asyncio.Semaphore(self._at_once)
         async with asyncio.TaskGroup() as group:
             while True:
@@ -65,7 +66,7 @@ class Sweep:
                 except ValidationError:
                     await self._settle_unreadable(row, tx)
                     return None
-                return await runs.take(tx.connection, request, lease=self._lease)
+                return await self._leases.take(tx, request)
         except Unavailable as error:
             log.info("run.recovery_postponed", extra={"error": str(error)})
             return None

@@ -79,12 +79,13 @@ async def record(connection: AsyncConnection, request: RunRequested) -> None:
 
 
 _until = func.now() + bindparam("lease", type_=Interval)
+_over = func.now() - cast(literal_column("'1 ms'"), Interval)
 _PROGRESSED = exists().where(
     steps.c.run_id == runs.c.run_id, steps.c.epoch == runs.c.epoch, steps.c.state == "done"
 )
 _TAKE = (
     insert(runs)
-    .values(attempt=1, epoch=1, lease_until=_until, journal_version=JOURNAL_VERSION)
+    .values(attempt=1, epoch=1, lease_until=_until, holder=bindparam("by"), journal_version=JOURNAL_VERSION)
     .on_conflict_do_update(
         index_elements=["run_id"],
         set_={
@@ -92,6 +93,7 @@ _TAKE = (
             "attempt": case((_PROGRESSED, 1), else_=runs.c.attempt + 1),
             "epoch": runs.c.epoch + 1,
             "lease_until": _until,
+            "holder": bindparam("by"),
             "journal_version": func.coalesce(runs.c.journal_version, JOURNAL_VERSION),
         },
         where=or_(
@@ -105,9 +107,11 @@ _TAKE = (
 )
 
 
-async def take(connection: AsyncConnection, request: RunRequested, *, lease: timedelta) -> Lease | None:
+async def take(
+    connection: AsyncConnection, request: RunRequested, *, lease: timedelta, holder: str | None = None
+) -> Lease | None:
     """Take a run that nobody has, making its row if need be; `None` when it has ended, waits or is in hand."""
-    row = await connection.execute(_TAKE, {**_row(request, RunState.RUNNING), "lease": lease})
+    row = await connection.execute(_TAKE, {**_row(request, RunState.RUNNING), "lease": lease, "by": holder})
     taken = row.first()
     if taken is None:
         return None
@@ -132,7 +136,7 @@ _held = and_(
     runs.c.run_id == bindparam("id"), runs.c.epoch == bindparam("fence"), runs.c.state == RunState.RUNNING
 )
 _FENCE = select(runs.c.run_id).where(_held).with_for_update(read=True)
-_RELEASE = update(runs).where(_held).values(lease_until=_until, attempt=bindparam("counted"))
+_RELEASE = update(runs).where(_held).values(lease_until=_until, holder=None, attempt=bindparam("counted"))
 _PIN = update(runs).where(_held).values(agent_revision=bindparam("revision"), history_upto=bindparam("upto"))
 _PARK = update(runs).where(_held).values(state=bindparam("to"), lease_until=None, attempt=0)
 _FINISH = (
@@ -224,6 +228,22 @@ async def renew(connection: AsyncConnection, leases: Sequence[Lease], *, lease: 
     return set(rows.scalars())
 
 
+_LEFT_BEHIND = (
+    update(runs)
+    .where(
+        runs.c.state == RunState.RUNNING,
+        func.starts_with(runs.c.holder, bindparam("name")),
+        runs.c.holder != bindparam("me"),
+    )
+    .values(lease_until=_over)
+)
+
+
+async def free_left_behind(connection: AsyncConnection, *, name: str, holder: str) -> int:
+    """Let the runs of all holders whose names begin so be taken at once, but for one holder's; answers how many."""
+    return int((await connection.execute(_LEFT_BEHIND, {"name": name, "me": holder})).rowcount)
+
+
 async def locked(connection: AsyncConnection, account_id: str, run_id: str) -> Any:
     """A run's row, locked until the transaction ends.
 
@@ -285,7 +305,7 @@ async def go_on(connection: AsyncConnection, run_id: str) -> None:
         .values(
             state=RunState.RUNNING,
             attempt=0,
-            lease_until=func.now() - cast(literal_column("'1 ms'"), Interval),
+            lease_until=_over,
             error_code=None,
             error=None,
             finished_at=None,
