@@ -39,7 +39,7 @@ imports: $(READY) ## who may import whom
 
 bench: $(READY) ## measure; NAME=overhead
 	@test -n "$(NAME)" || $(call fail,name a bench: make bench NAME=overhead.)
-	@$(BIN)/bench $(NAME) || $(call fail,the bench $(NAME) failed or missed an aim; the table above says which.)
+	@$(BIN)/python -m headrace.bench $(NAME) $(ARGS) || $(call fail,the bench $(NAME) failed or missed an aim; the table above says which.)
 
 contracts: $(READY) ## write the snapshot of the message contracts
 	@$(BIN)/python -m headrace.local.contracts || $(call fail,the contracts cannot be written; the error is above.)

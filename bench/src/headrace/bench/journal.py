@@ -229,7 +229,7 @@ _DONE = "steps.state = 'done' AND runs.state = 'succeeded'"
 SIDES = {"memory": _memory, "headrace": _headrace, "dbos": _dbos}
 
 
-async def measure(requests: int) -> Report:
+async def measure(count: int) -> Report:
     """Measure so many runs of each side, in turn."""
     async with AsyncExitStack() as stack:
         url = await stack.enter_async_context(_postgres())
@@ -240,17 +240,17 @@ async def measure(requests: int) -> Report:
             for side in sides.values():
                 await side.run()
         costs: dict[str, list[Cost]] = {name: [] for name in sides}
-        for nth in range(requests):
+        for nth in range(count):
             for name in sorted(sides, key=lambda each: (list(sides).index(each) + nth) % len(sides)):
                 costs[name].append(await _measured(sides[name], meter))
         stored = {name: await side.stored() for name, side in sides.items()}
-    if {count for name, count in stored.items() if name != "memory"} != {(WARM_UP + requests) * STEPS}:
+    if {count for name, count in stored.items() if name != "memory"} != {(WARM_UP + count) * STEPS}:
         raise RuntimeError(f"the sides did not do the same: {stored}")
     steps = {name: _per_step(each) for name, each in costs.items()}
     _print(steps)
     return Report(
         aims={"ms_per_step_below_dbos": Below(steps["dbos"]["p50_ms"], steps["headrace"]["p50_ms"], "ms")},
-        measured={"per_step": steps, "steps_per_run": STEPS, "runs": requests},
+        measured={"per_step": steps, "steps_per_run": STEPS, "runs": count},
     )
 
 

@@ -42,20 +42,20 @@ class Timing:
 Call = Callable[[], Awaitable[Timing]]
 
 
-async def measure(requests: int) -> Report:
+async def measure(count: int) -> Report:
     """Measure pairs at concurrency 1, then runs a second at each level."""
     async with _sides() as (direct, through):
         for _ in range(WARM_UP):
             await direct()
             await through()
-        pairs = [(await direct(), await through()) for _ in range(requests)]
+        pairs = [(await direct(), await through()) for _ in range(count)]
         rates = {str(level): await _rates(level, direct, through) for level in CONCURRENCY}
     latency = _latency(pairs)
     added = round(latency["through"]["ttft_p50_ms"] - latency["direct"]["ttft_p50_ms"], 2)
     _print(latency, rates)
     return Report(
         aims={"added_ttft_p50_ms": Aim(ADDED_TTFT_P50_MS, added, "ms")},
-        measured={"latency": latency, "runs_per_second": rates, "pairs": requests},
+        measured={"latency": latency, "runs_per_second": rates, "pairs": count},
     )
 
 
