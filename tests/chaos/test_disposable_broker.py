@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import httpx
 import nats
@@ -21,7 +22,7 @@ from tests.support.platform import RunningPlatform
 RUNS = 40
 
 
-async def test_every_stream_is_deleted_under_load(
+async def test_js_8_every_stream_is_deleted_under_load_and_is_made_again_and_refilled(
     platform: RunningPlatform, scripted_model: ScriptedModel
 ) -> None:
     async def delete_streams() -> None:
@@ -38,7 +39,7 @@ async def test_every_stream_is_deleted_under_load(
     await survives(platform, scripted_model, "streams", delete_streams, times=3)
 
 
-async def test_broker_loses_its_whole_data_folder_under_load(
+async def test_js_7_broker_loses_its_whole_data_folder_under_load(
     platform: RunningPlatform, scripted_model: ScriptedModel
 ) -> None:
     async def wipe() -> None:
@@ -47,6 +48,26 @@ async def test_broker_loses_its_whole_data_folder_under_load(
         await asyncio.to_thread(shutil.rmtree, platform.home.root / "nats" / "jetstream", ignore_errors=True)
 
     await survives(platform, scripted_model, "folder", wipe, times=1)
+
+
+async def test_js_7_broker_forgets_what_it_acknowledged_since_a_while_ago_under_load(
+    platform: RunningPlatform, scripted_model: ScriptedModel, tmp_path: Path
+) -> None:
+    data, copy = platform.home.root / "nats" / "jetstream", tmp_path / "copy"
+
+    async def keep_or_go_back() -> None:
+        """Copy the data, or put the copy in its place, while the broker stands still; then it dies."""
+        pid = platform.pid("nats")
+        os.kill(pid, signal.SIGSTOP)
+        if not copy.exists():
+            await asyncio.to_thread(shutil.copytree, data, copy)
+            os.kill(pid, signal.SIGCONT)
+            return
+        await asyncio.to_thread(shutil.rmtree, data)
+        await asyncio.to_thread(shutil.copytree, copy, data)
+        os.kill(pid, signal.SIGKILL)
+
+    await survives(platform, scripted_model, "minute", keep_or_go_back, times=2)
 
 
 async def survives(

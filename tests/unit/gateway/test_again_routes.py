@@ -1,12 +1,17 @@
 """`/v1/runs/{id}/resume` and `/replay`: planned by the runner, and then asked for once."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import httpx
 import pytest
 
 from headrace.common.errors import Conflict, NotFound
+from headrace.common.files import FileGone, Files
 from headrace.contracts.journal import PlannedStep, PlanReplay, PlanResume, ReplayPlan, ResumePlan
 from headrace.contracts.run_questions import FindRun
 from headrace.contracts.runs import ChatMessage, Door, InputFile, Lane, RunControl, RunRequested, RunState
+from headrace.gateway.planning import Planner
 from tests.unit.gateway.desk import Desk
 from tests.unit.gateway.fakes import NOW, ToldRpc, report
 
@@ -18,7 +23,7 @@ ORIGINAL = RunRequested(
     door=Door.WEBHOOK,
     lane=Lane.BACKGROUND,
     account_id="acc_1",
-    agent_id="agent_9",
+    agent_id="agent_1",
     agent_revision=3,
     session_id="s",
     trigger="evt_1",
@@ -111,7 +116,7 @@ async def test_replay_is_a_new_run_with_the_old_input_in_a_fresh_session(desk: D
         door=Door.API,
         lane=Lane.INTERACTIVE,
         account_id="acc_1",
-        agent_id="agent_9",
+        agent_id="agent_1",
         agent_revision=3,
         session_id=None,
         trigger="evt_1",
@@ -176,3 +181,58 @@ async def test_key_of_a_run_is_not_the_key_of_a_replay(desk: Desk) -> None:
     answer = await post(desk, "replay", key="k")
 
     assert (answer.status_code, answer.json()["code"]) == (422, "idempotency_key_reused")
+
+
+async def test_replay_of_a_run_whose_agent_was_deleted_is_gone_and_says_whose(desk: Desk) -> None:
+    assert (await desk.http.delete("/v1/agents/clerk")).status_code == 204
+
+    answers = [await post(desk, f"replay{query}") for query in ("", "?force=true")]
+
+    sentence = "agent 'agent_1' of run run_1 was deleted; ask another agent with a new run"
+    told = [(answer.status_code, answer.json()["code"], answer.json()["detail"]) for answer in answers]
+    assert told == [(410, "agent_gone", sentence)] * 2
+    assert await desk.stored.outbox(RunRequested) == []
+
+
+async def test_replay_that_was_asked_for_before_its_agent_was_deleted_is_still_that_replay(
+    desk: Desk,
+) -> None:
+    first = await post(desk, "replay", key="k")
+    await desk.http.delete("/v1/agents/clerk")
+    again = await post(desk, "replay", key="k")
+
+    assert (again.status_code, again.json()) == (202, first.json())
+
+
+@pytest.mark.parametrize("query", ["", "?dry_run=true"])
+async def test_resume_of_a_run_whose_agents_revision_is_no_more_is_gone_with_the_runners_sentence(
+    desk: Desk, query: str
+) -> None:
+    desk.rpc.answers[PlanResume] = NotFound("there is no revision 3 of agent 'agent_1'")
+
+    answer = await post(desk, f"resume{query}")
+
+    told = answer.json()
+    assert (answer.status_code, told["code"]) == (410, "agent_gone")
+    assert told["detail"] == "run run_1 cannot go on: there is no revision 3 of agent 'agent_1'"
+    assert await desk.stored.outbox(RunControl) == []
+
+
+class NothingKept(Files):
+    """A store that lost everything."""
+
+    async def expect(self, files: Sequence[InputFile]) -> None:
+        raise FileGone(f"no longer stored: {', '.join(file.name for file in files)}")
+
+
+@pytest.mark.parametrize("plan", [ALLOWED, DOUBTFUL], ids=["allowed", "doubtful"])
+async def test_replay_of_a_run_whose_file_is_no_longer_stored_is_gone_whatever_else_is_said(
+    plan: ReplayPlan,
+) -> None:
+    no_doors: Any = None
+    rpc = ToldRpc({PlanReplay: plan})
+
+    with pytest.raises(FileGone, match=r"a\.txt") as gone:
+        await Planner(no_doors, rpc, NothingKept(no_doors)).replay("acc_1", "run_1")
+
+    assert gone.value.status == 410

@@ -82,7 +82,9 @@ class Rpc:
         code = (answer.headers or {}).get("Nats-Service-Error-Code")
         if code is not None:
             told = json.loads(answer.data or b"{}")
-            unknown = Invalid if told.get("kind") == "terminal" else Unavailable
+            unknown: type[HeadraceError] = Invalid if told.get("kind") == "terminal" else Unavailable
+            if code == str(Conflict.status):
+                unknown = Conflict
             raise _KNOWN.get(told.get("code", ""), unknown)(told.get("message", f"{subject} failed"))
         return reply.model_validate_json(answer.data)
 

@@ -13,6 +13,7 @@ from nats.js import JetStreamContext, api
 
 from headrace.common.access import OPERATOR
 from headrace.common.errors import Unavailable
+from headrace.common.watchdog import Watchdog
 from headrace.contracts.broker import REBUILT_SUBJECT, inbox_prefix
 from headrace.contracts.streams import (
     KEY_VALUE_BUCKETS,
@@ -26,6 +27,7 @@ from headrace.contracts.streams import (
 log = logging.getLogger(__name__)
 
 KEEP_SECONDS = 1.0
+WATCH_SECONDS = 5.0
 TIMES_TOLD = 5
 """The word that a stream was made again is repeated, since services come back to a new broker later than its operator."""
 _RETENTION = {
@@ -48,18 +50,29 @@ async def apply(nats_url: str) -> list[str]:
         return await _ensure(client.jetstream(), [], replicas=1, look_closely=True)
 
 
-async def keep(nats_url: str) -> None:
+async def keep(nats_url: str, watchdog: Watchdog | None = None, *, watch: float = WATCH_SECONDS) -> None:
     """Make what goes missing, for as long as this runs, and tell every sweeper that a stream was made again.
+
+    A consumer that the broker no longer serves is deleted, made again, and filled by the sweepers.
+
+    Args:
+        nats_url: NATS, with the operator's user.
+        watchdog: Tells which consumers are stuck.
+        watch: Seconds between two looks at all consumers.
 
     Raises:
         Unavailable: NATS does not answer at the start; afterwards it is waited for.
     """
     async with _operator(nats_url) as client:
         jetstream = client.jetstream(timeout=2)
+        dog, clock, watched = watchdog or Watchdog(), asyncio.get_running_loop().time, 0.0
         known: set[str] = set()
         looked, made, to_tell = False, list[str](), 0
         while True:
             try:
+                if clock() - watched >= watch:
+                    watched = clock()
+                    await _free_stuck(jetstream, dog, now=watched)
                 drift = await _ensure(jetstream, made, replicas=1, look_closely=not looked)
                 looked = True
                 if made:
@@ -74,6 +87,17 @@ async def keep(nats_url: str) -> None:
             except (TimeoutError, nats.errors.Error, nats.js.errors.Error, OSError) as error:
                 log.info("topology.unreachable", extra={"error": str(error)})
             await asyncio.sleep(KEEP_SECONDS)
+
+
+async def _free_stuck(jetstream: JetStreamContext, watchdog: Watchdog, *, now: float) -> None:
+    """Delete the consumers that are stuck; that they are missing is then seen as for any other."""
+    for stream in STREAMS:
+        if not stream.consumers:
+            continue
+        for info in await jetstream.consumers_info(stream.name):
+            if watchdog.is_stuck(info, now=now):
+                log.error("topology.consumer_stuck", extra={"consumer": info.name, "stream": stream.name})
+                await jetstream.delete_consumer(stream.name, info.name)
 
 
 @asynccontextmanager

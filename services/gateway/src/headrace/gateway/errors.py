@@ -33,6 +33,13 @@ class WrongDecision(Terminal):
     code = "wrong_decision"
 
 
+class AgentGone(Terminal):
+    """What a run was asked of is no more."""
+
+    status = 410
+    code = "agent_gone"
+
+
 class ReplayRefused(Conflict):
     """Doing a run again might do something twice."""
 

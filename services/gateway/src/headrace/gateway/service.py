@@ -48,7 +48,7 @@ def create_service(settings: GatewaySettings) -> Service:
                 chat_router(door, events, infra.clock, patience=settings.answer_seconds),
                 runs_router(door, events, reader, commands, infra.clock, files=infra.files),
                 decisions_router(door, reader, commands),
-                again_router(door, reader, Planner(reader, infra.rpc), commands, infra.clock),
+                again_router(door, reader, Planner(reader, infra.rpc, infra.files), commands, infra.clock),
                 agents_router(door, infra.rpc, infra.clock),
                 tools_router(door, infra.rpc),
                 triggers_router(door, infra.rpc),

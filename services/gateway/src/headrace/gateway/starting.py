@@ -5,12 +5,13 @@ from dataclasses import dataclass
 
 from headrace.common.clock import Clock
 from headrace.common.db import Transaction
+from headrace.common.errors import NotFound
 from headrace.common.files import Files
 from headrace.contracts.ids import new_id, trigger_id
 from headrace.contracts.runs import ChatMessage, Door, Lane, RunRequested
 from headrace.gateway import repository
 from headrace.gateway.auth import Caller, Visitor
-from headrace.gateway.errors import KeyReused
+from headrace.gateway.errors import AgentGone, KeyReused
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +117,15 @@ async def start_replay(
         forced_by: Who wants it although something might be done twice.
 
     Raises:
+        AgentGone: The agent was deleted since; its revisions serve the runs that had begun, and no new one.
         KeyReused: The key came with another wish before.
     """
+    try:
+        await repository.find_agent(tx.connection, visitor.account_id, original.agent_id)
+    except NotFound as error:
+        raise AgentGone(
+            f"agent {original.agent_id!r} of run {replay.run_id} was deleted; ask another agent with a new run"
+        ) from error
     request = RunRequested(
         run_id=_run_id(replay, visitor),
         door=Door.API,

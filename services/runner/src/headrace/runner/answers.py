@@ -22,14 +22,14 @@ from headrace.contracts.journal import (
     StepReport,
 )
 from headrace.contracts.run_questions import FindRun, RunReport
-from headrace.contracts.runs import TokenCount
-from headrace.runner import history, plans
+from headrace.runner import closing, history, plans
 from headrace.runner.agents import Agents
+from headrace.runner.calls import asked_arguments
 from headrace.runner.limits import RunLimits
 from headrace.runner.repository import effects, runs, sessions
 from headrace.runner.repository import journal as steps_of
 from headrace.runner.repository.effects import Entry
-from headrace.runner.steps import Place, Step
+from headrace.runner.steps import Step
 from headrace.tools import Tool
 
 PAGE_BYTES = 400_000
@@ -74,7 +74,7 @@ class RunAnswers:
             steps = await steps_of.read(tx.connection, question.run_id)
             ledger = await self._ledger(tx.connection, question.account_id, steps)
             decisions = await steps_of.decisions_of(tx.connection, question.run_id)
-        asked = _arguments(steps)
+        asked = asked_arguments(steps)
         page: list[StepReport] = []
         size = 0
         for step in steps[question.skip :]:
@@ -144,16 +144,6 @@ class RunAnswers:
         return await effects.of_keys(connection, account_id, keys)
 
 
-def _arguments(steps: Sequence[Step]) -> dict[str, str]:
-    """The arguments of each call, which are kept once: in the turn that asked for it."""
-    return {
-        str(Place(step.place.path, step.place.seq + nth)): call[2]
-        for step in steps
-        if step.kind == "model" and step.output is not None
-        for nth, call in enumerate(step.output["tool_calls"], start=1)
-    }
-
-
 def _report(step: Step, asked: Mapping[str, str], ledger: Mapping[str, Entry]) -> StepReport:
     return StepReport(
         path=step.place.path,
@@ -164,8 +154,8 @@ def _report(step: Step, asked: Mapping[str, str], ledger: Mapping[str, Entry]) -
         epoch=step.epoch,
         call_id=step.call_id,
         arguments=asked.get(str(step.place)),
-        output=step.output,
-        tokens=None if step.tokens is None else TokenCount.model_validate(step.tokens),
+        output=step.output if isinstance(step.output, dict | None) else {"damaged": step.output},
+        tokens=None if step.tokens is None else closing.usage([step]),
         effect=_effect(step, ledger),
         started_at=step.started_at,
         finished_at=step.finished_at,

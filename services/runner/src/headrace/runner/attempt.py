@@ -207,10 +207,12 @@ class _Attempt:
         tools = tuple(step.name for step in parked.steps)
         event: RunEvent = await self._teller.parked(RunWaiting(state=parked.state, tools=tools))
         known = self._journal.find
-        self._journal.carry(*(step for step in parked.steps if known(step.place) is None))
+        self._journal.carry(*(step for step in parked.steps if known(step.place) != step))
 
         async def park(tx: Transaction) -> None:
             await runs.park(tx.connection, self.lease, parked.state)
+            if not await steps_of.is_anything_asked(tx.connection, self.lease.run_id):  # answered meanwhile
+                await runs.go_on(tx.connection, self.lease.run_id)
             await tx.send(event)
 
         point("runner.park.before")

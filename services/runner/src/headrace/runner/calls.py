@@ -2,7 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,8 +11,9 @@ from headrace.common.telemetry import span
 from headrace.contracts.agents import AgentRevision
 from headrace.contracts.runs import RunRequested
 from headrace.runner.deeds import Deed, Deeds, Doubt
+from headrace.runner.errors import JournalMismatch
 from headrace.runner.journal import Journal
-from headrace.runner.model import ToolCall
+from headrace.runner.model import ModelTurn, ToolCall
 from headrace.runner.steps import Place, Step, ToolResult
 from headrace.tools import Done, Failed, Outcome, Tool, ToolContext, ToolError, Unknown, perform
 
@@ -67,6 +69,30 @@ def understood(place: Place, asked: ToolCall, tools: Mapping[str, Tool]) -> Call
         return call.refused(f"{error}; nothing was done")
 
 
+def context_of(request: RunRequested, call: Call) -> ToolContext:
+    """What a tool is told of the run that calls it, without secrets."""
+    return ToolContext(
+        account_id=request.account_id,
+        agent_id=request.agent_id,
+        run_id=request.run_id,
+        session_id=request.session_id,
+        door=request.door,
+        trigger=request.intent,
+        call=str(call.place),
+    )
+
+
+def asked_arguments(steps: Iterable[Step]) -> dict[str, str]:
+    """The arguments of each call by its place; they are kept once, in the turn that asked for it."""
+    found: dict[str, str] = {}
+    for step in steps:
+        if step.kind == "model" and step.output is not None:
+            with suppress(JournalMismatch):  # what is damaged is shown as it is
+                for nth, call in enumerate(ModelTurn.of(step.output, step.tokens).tool_calls, start=1):
+                    found[str(Place(step.place.path, step.place.seq + nth))] = call.arguments
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class ToolCalls:
     """Makes the calls of one run that is held.
@@ -107,7 +133,7 @@ class ToolCalls:
     async def _made(self, call: Call) -> ToolResult | Doubt:
         if call.tool is None or call.refusal is not None:
             return ToolResult(f"error: {call.refusal}", is_error=True)
-        context = self._context(call)
+        context = replace(context_of(self.request, call), secrets=self.secrets)
         if call.tool.effect == "none":
             return _told(await perform(call.tool, call.arguments, context))
         key = call.tool.effect_key(call.arguments, context)
@@ -116,19 +142,6 @@ class ToolCalls:
             context = replace(context, provider_key=call.tool.provider_key(key, context))
         step = replace(call.step, effect_key=key)
         return await self.deeds.do(Deed(tool=call.tool, arguments=call.arguments, context=context, step=step))
-
-    def _context(self, call: Call) -> ToolContext:
-        request = self.request
-        return ToolContext(
-            account_id=request.account_id,
-            agent_id=request.agent_id,
-            run_id=request.run_id,
-            session_id=request.session_id,
-            door=request.door,
-            trigger=request.intent,
-            call=str(call.place),
-            secrets=self.secrets,
-        )
 
 
 def _told(outcome: Outcome) -> ToolResult:

@@ -123,7 +123,7 @@ class Control:
         *,
         result: str | None = None,
     ) -> bool:
-        """Settle a call that is in doubt, in the journal and in the ledger."""
+        """Settle a call that is in doubt, in the journal and in the ledger; what another run does right now is its own."""
         if step.effect_key is None:
             return False
         settled = await steps_of.settle(
@@ -135,7 +135,7 @@ class Control:
             output=None if told is None else told.as_output(),
         )
         entry = await effects.locked(tx.connection, row.account_id, step.effect_key) if settled else None
-        if entry is not None:
+        if entry is not None and not (entry.is_held and entry.run_id != row.run_id):
             await effects.settle(tx.connection, entry, state, result=result, why="a person decided")
         return settled
 

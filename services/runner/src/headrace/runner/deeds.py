@@ -55,6 +55,10 @@ class Deed:
         context = self.context
         return effect_key(account_id=context.account_id, tool=other, trigger=context.trigger, parts=parts)
 
+    def known_as(self, provider_key: str) -> "Deed":
+        """The deed under the name that the provider was told when it was begun, whatever it would be called now."""
+        return replace(self, context=replace(self.context, provider_key=provider_key))
+
     async def looked_for(self) -> Verdict:
         """What the provider knows of it, where nobody saw its end."""
         tool = self.tool
@@ -96,6 +100,7 @@ class Deeds:
                     case Act(entry):
                         return await self._done(deed, entry)
                     case InDoubt(entry):
+                        deed = deed.known_as(entry.provider_key)
                         match await deed.looked_for():
                             case Happened(text):
                                 return await self._finished(deed, ToolResult(text), entry)
@@ -106,6 +111,7 @@ class Deeds:
 
     async def _done(self, deed: Deed, entry: Entry) -> ToolResult | Doubt:
         point("runner.act.before")
+        self._ledger.check()
         outcome = await perform(deed.tool, deed.arguments, deed.context)
         point("runner.act.after")
         match outcome:
@@ -119,6 +125,7 @@ class Deeds:
     async def _unseen(self, deed: Deed, entry: Entry, why: str) -> ToolResult | Doubt:
         """Its end was not seen. Look for it; where it did not happen, the model decides whether to try again."""
         if deed.tool.reconcile == CALL_AGAIN:
+            self._ledger.check()
             again = await perform(deed.tool, deed.arguments, deed.context)
             verdict: Verdict = Happened(again.text) if isinstance(again, Done) else CannotTell(why)
         else:

@@ -1,6 +1,6 @@
 """The runner's named errors."""
 
-from headrace.common.errors import Retryable, Terminal, Unavailable
+from headrace.common.errors import Conflict, Retryable, Terminal, Unavailable
 from headrace.contracts.runs import TokenCount
 
 
@@ -51,11 +51,10 @@ class EffectBusy(Unavailable):
         super().__init__(message, after=1)
 
 
-class JournalMismatch(Terminal):
+class JournalMismatch(Conflict):
     """The journal was made by other code or another definition, so going on with it could do anything."""
 
     code = "journal_mismatch"
-    status = 409
 
 
 class ReplayRefused(Terminal):

@@ -77,6 +77,7 @@ class Leases:
         assert task is not None  # noqa: S101  (a coroutine runs in a task)
         hold = _Hold(lease, task, self._deadline(since))
         self._held[lease.run_id] = hold
+        self._watch(hold)
         try:
             yield
         except asyncio.CancelledError:
@@ -89,6 +90,15 @@ class Leases:
         if hold.is_lost:
             task.uncancel()
             raise runs.lost(lease)
+
+    def _watch(self, hold: _Hold) -> None:
+        """Look again when the lease, as it is known now, will have run out."""
+        if self._held.get(hold.lease.run_id) is not hold:
+            return
+        if self._now() > hold.deadline:
+            self._lose(hold)
+        else:
+            asyncio.get_running_loop().call_at(hold.deadline, self._watch, hold)
 
     def request(self, run_id: str) -> RunRequested | None:
         """What a run that is held was asked for."""

@@ -94,16 +94,8 @@ class Ledger:
         """
 
         async def once(tx: Transaction) -> Claim:
-            account = self._lease.request.account_id
             await journal.write(tx.connection, self._lease, [step])
-            made = await effects.intend(tx.connection, self._lease, intent)
-            if made is not None:
-                return Act(made)
-            entry = await effects.locked(tx.connection, account, intent.key)
-            if entry is None:
-                raise Unavailable("the ledger's entry went away at this very moment")
-            claim = decide(entry, self._lease, intent)
-            return await self._taken_over(tx, intent) if claim is None else claim
+            return await self._claimed(tx, intent)
 
         return await self._fenced(once)
 
@@ -116,15 +108,31 @@ class Ledger:
 
         async def once(tx: Transaction) -> Claim:
             await runs.fence(tx.connection, self._lease)
-            now = await effects.locked(tx.connection, entry.account_id, entry.key)
-            if now is None or (now.state, now.run_id, now.epoch) == (entry.state, entry.run_id, entry.epoch):
-                return await self._taken_over(tx, intent)
-            return decide(now, self._lease, intent) or await self._taken_over(tx, intent)
+            return await self._claimed(tx, intent, unseen=entry)
 
         return await self._fenced(once)
 
-    async def _taken_over(self, tx: Transaction, intent: Intent) -> Act:
+    def check(self) -> None:
+        """See, right before something is done, that the run is surely still held.
+
+        Raises:
+            LeaseLost: It may not be: the process stood still since it claimed the intent.
+        """
+        self._leases.check(self._lease)
+
+    async def _claimed(self, tx: Transaction, intent: Intent, *, unseen: Entry | None = None) -> Claim:
+        """Make the intent this run's own, if it may be; an entry that was looked for, and not seen done, may."""
         account = self._lease.request.account_id
+        made = await effects.intend(tx.connection, self._lease, intent)
+        if made is not None:
+            return Act(made)
+        now = await effects.locked(tx.connection, account, intent.key)
+        if now is None:
+            raise Unavailable("the ledger's entry went away at this very moment")
+        claim = decide(now, self._lease, intent)
+        is_unseen = unseen is not None and _holder(now) == _holder(unseen)
+        if claim is not None and not (is_unseen and isinstance(claim, InDoubt)):
+            return claim
         await effects.take_over(tx.connection, self._lease, intent)
         entry = await effects.locked(tx.connection, account, intent.key)
         assert entry is not None  # noqa: S101  (locked in this transaction)
@@ -164,7 +172,11 @@ class Ledger:
             if await effects.settle(tx.connection, entry, to, result=result, why=why):
                 return
             now = await effects.locked(tx.connection, entry.account_id, entry.key)
-            if now is None or (now.state, now.run_id, now.epoch) != (to, entry.run_id, entry.epoch):
+            if now is None or _holder(now) != (to, entry.run_id, entry.epoch):
                 raise LeaseLost(f"the intent of {entry.tool} in run {entry.run_id} is no longer this call's")
 
         return settle
+
+
+def _holder(entry: Entry) -> tuple[EffectState, str, int]:
+    return entry.state, entry.run_id, entry.epoch

@@ -112,10 +112,17 @@ class ModelTurn:
             JournalMismatch: It is damaged.
         """
         try:
-            calls = tuple(ToolCall(*call) for call in output["tool_calls"])
-            return cls(output["text"], calls, TokenCount.model_validate(tokens or {}), output["model"])
+            text, model = _texts(output["text"], output["model"])
+            calls = tuple(ToolCall(*_texts(*call)) for call in output["tool_calls"])
+            return cls(text, calls, TokenCount.model_validate(tokens or {}), model)
         except (KeyError, TypeError, ValueError) as error:
             raise JournalMismatch("a model call in the journal is damaged; replay the run instead") from error
+
+
+def _texts(*values: object) -> list[str]:
+    if not all(isinstance(value, str) for value in values):
+        raise TypeError("it is not text")
+    return [str(value) for value in values]
 
 
 def _accepted(name: str) -> str:

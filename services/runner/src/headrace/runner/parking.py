@@ -1,6 +1,7 @@
 """Parking: a run that needs a person's decision waits in the database, with no process behind it."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Literal
 
@@ -16,7 +17,7 @@ class Parked(Exception):
 
     Args:
         state: What is asked: whether something may be done, or whether it was done.
-        steps: What is asked about; questions for approval are yet to be written.
+        steps: What is asked about; questions for approval that are new, or asked anew, are yet to be written.
     """
 
     def __init__(self, state: Literal["waiting_approval", "waiting_review"], steps: Sequence[Step]) -> None:
@@ -52,14 +53,16 @@ class Approvals:
         return [_as_decided(call, step) for call, step in answers]
 
     def _answer(self, call: Call, now: datetime) -> Step | None:
-        """The question about a call with its answer; a new question where there is no answer that counts."""
+        """The question about a call with its answer; asked anew where no answer counts or none came in time."""
         if not call.needs_approval(self._agent):
             return None
         nth = 1
         while (step := self._journal.find(call.place.approval(nth))) is not None:
             counts = step.digest == call.digest and step.expires_at is not None and step.expires_at > now
-            if step.state == "intent" or counts or (step.output or {}).get("choice") == "reject":
+            if counts or (step.output or {}).get("choice") == "reject":
                 return step
+            if step.state == "intent":
+                return replace(step, digest=call.digest, expires_at=now + self._good_for)
             nth += 1
         return Step(
             place=call.place.approval(nth),

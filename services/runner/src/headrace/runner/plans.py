@@ -4,24 +4,26 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
+from pydantic import ValidationError
+
 from headrace.common.clock import Clock
 from headrace.common.errors import Conflict
 from headrace.contracts.agents import AgentRevision
 from headrace.contracts.journal import PlannedStep, ReplayPlan, ResumePlan
-from headrace.contracts.runs import RunState
+from headrace.contracts.runs import RunRequested, RunState
 from headrace.runner.agent_loop import Conversation, run
-from headrace.runner.calls import understood
+from headrace.runner.calls import asked_arguments, context_of, understood
 from headrace.runner.closing import asked
 from headrace.runner.control import RESUMABLE
 from headrace.runner.errors import LimitReached
 from headrace.runner.journal import Recorded
 from headrace.runner.limits import RunLimits
-from headrace.runner.model import ModelRequest, ModelTurn
+from headrace.runner.model import ModelRequest, ModelTurn, ToolCall
 from headrace.runner.parking import Approvals, Parked
 from headrace.runner.repository.effects import Entry
 from headrace.runner.repository.runs import JOURNAL_VERSION, request_of
 from headrace.runner.steps import Place, Step, ToolResult
-from headrace.tools import Tool
+from headrace.tools import Tool, ToolError
 
 
 class _WouldRun(Exception):
@@ -98,7 +100,7 @@ async def resume_plan(
     refuse_to_resume(row)
     recorded = Recorded(steps)
     planned = _PlannedSteps(recorded, Approvals(recorded, agent, clock, good_for=timedelta(days=1)))
-    conversation = Conversation(agent.instruction, earlier, asked(request_of(row)))
+    conversation = Conversation(agent.instruction, earlier, asked(_request(row)))
     try:
         await run(agent, conversation, planned, tools=tools, limits=limits)
     except _WouldRun as stop:
@@ -130,6 +132,32 @@ def refuse_to_resume(row: Any) -> None:
         )
 
 
+def _request(row: Any) -> RunRequested:
+    """What a run was asked for.
+
+    Raises:
+        Conflict: What is stored of it is damaged.
+    """
+    try:
+        return request_of(row)
+    except ValidationError as error:
+        raise Conflict("the run's stored request is damaged; ask for a new run instead") from error
+
+
+def _is_known_again(
+    step: Step, given: Mapping[str, str], tools: Mapping[str, Tool], request: RunRequested
+) -> bool:
+    """Whether the same call in a replay has the key under which the deed was done, as the tool is declared today."""
+    asked = ToolCall(step.call_id or "", step.name, given.get(str(step.place), ""))
+    call = understood(step.place, asked, tools)
+    if call.tool is None or call.refusal is not None or call.tool.effect != "idempotent":
+        return False
+    try:
+        return call.tool.effect_key(call.arguments, context_of(request, call)) == step.effect_key
+    except ToolError:
+        return False
+
+
 def replay_plan(
     row: Any, steps: Sequence[Step], ledger: Mapping[str, Entry], tools: Mapping[str, Tool]
 ) -> ReplayPlan:
@@ -144,27 +172,28 @@ def replay_plan(
     Raises:
         Conflict: It succeeded, or has not ended.
     """
-    state, request = RunState(row.state), request_of(row)
+    state, request = RunState(row.state), _request(row)
     if state == RunState.SUCCEEDED:
         raise Conflict("the run succeeded; ask for a new run instead")
     if not state.is_final:
         raise Conflict(f"the run has not ended; it is {state}")
     if row.epoch and row.journal_version is None:
         return ReplayPlan(request=request, allowed=False, why="what the run did was not recorded")
+    given = asked_arguments(steps)
     risky: set[str] = set()
     unknown: set[str] = set()
     for step in steps:
         if step.kind != "tool" or step.effect_key is None:
             continue
         entry, tool = ledger.get(step.effect_key), tools.get(step.name)
-        if entry is None or tool is None:
+        if entry is None or tool is None or (entry.state == "confirmed" and entry.is_expired):
             unknown.add(step.name)
-        elif tool.effect != "idempotent" and entry.state not in ("failed", "undone"):
+        elif entry.state not in ("failed", "undone") and not _is_known_again(step, given, tools, request):
             risky.add(step.name)
     if unknown:
         why = "it is not known whether these tools acted, since the tool or its record is gone"
         return ReplayPlan(request=request, allowed=False, why=why, tools=tuple(sorted(unknown | risky)))
     if risky:
-        why = "these tools acted, or may have, and declare no key by which that could be told apart"
+        why = "these tools acted, or may have, and declare no key by which that would be known again"
         return ReplayPlan(request=request, allowed=False, why=why, tools=tuple(sorted(risky)))
     return ReplayPlan(request=request, allowed=True)

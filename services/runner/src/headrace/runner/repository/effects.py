@@ -117,17 +117,22 @@ _held = func.coalesce(
 _SELECT = select(
     effects, _held.label("is_held"), (effects.c.expires_at < func.now()).label("is_expired")
 ).select_from(effects.outerjoin(runs, runs.c.run_id == effects.c.run_id))
-_LOCK = _SELECT.where(
-    effects.c.account_id == bindparam("account"), effects.c.key == bindparam("of")
-).with_for_update(of=effects)
+_of_key = and_(effects.c.account_id == bindparam("account"), effects.c.key == bindparam("of"))
+_LOCK = select(effects.c.key).where(_of_key).with_for_update()
+_OF_KEY = _SELECT.where(_of_key)
 _OF_KEYS = _SELECT.where(
     effects.c.account_id == bindparam("account"), effects.c.key.in_(bindparam("keys", expanding=True))
 )
 
 
 async def locked(connection: AsyncConnection, account_id: str, key: str) -> Entry | None:
-    """An entry, locked until the transaction ends."""
-    row = (await connection.execute(_LOCK, {"account": account_id, "of": key})).first()
+    """An entry, locked until the transaction ends.
+
+    It is read when it is locked: one statement that waits for the lock would see the run that had the entry before.
+    """
+    values = {"account": account_id, "of": key}
+    await connection.execute(_LOCK, values)
+    row = (await connection.execute(_OF_KEY, values)).first()
     return None if row is None else _entry(row)
 
 

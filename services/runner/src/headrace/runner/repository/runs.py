@@ -205,9 +205,11 @@ def lost(lease: Lease) -> LeaseLost:
     return LeaseLost(f"run {lease.run_id} is no longer held with epoch {lease.epoch}")
 
 
-_mine = func.unnest(
-    bindparam("ids", type_=ARRAY(Text)), bindparam("epochs", type_=ARRAY(BigInteger))
-).table_valued("run_id", "epoch", name="mine")
+_mine = (
+    func.unnest(bindparam("ids", type_=ARRAY(Text)), bindparam("epochs", type_=ARRAY(BigInteger)))
+    .table_valued("run_id", "epoch", name="mine")
+    .render_derived()
+)
 _live = (
     select(runs.c.run_id)
     .join(_mine, and_(_mine.c.run_id == runs.c.run_id, _mine.c.epoch == runs.c.epoch))
