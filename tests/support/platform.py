@@ -87,9 +87,11 @@ def running_platform(folder: Path, model: ScriptedModel, mail: MailServer) -> It
         facts = json.loads(process.stdout.readline())
         home = Home.of(environment)
         plan = Plan(environment, home, Secrets.kept(home.secrets), json.loads(home.ports.read_text()))
-        yield RunningPlatform(Platform(facts["url"], facts["api_key"]), home, plan, drill)
-        process.terminate()
-        process.wait(timeout=60)
+        try:
+            yield RunningPlatform(Platform(facts["url"], facts["api_key"]), home, plan, drill)
+        finally:
+            process.terminate()
+            process.wait(timeout=60)
 
 
 @pytest.fixture(scope="session")

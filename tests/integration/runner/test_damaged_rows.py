@@ -155,6 +155,7 @@ async def test_refusal_by_a_name_that_only_the_runner_knows_is_a_conflict_for_wh
 
     async with bus_of(nats_server, "runner") as runner, bus_of(nats_server, "gateway") as gateway:
         await Rpc(runner).serve("runner", [answers(PlanResume, refuse)], description="Refuses.")
+        await runner.check()  # the broker has heard of it
 
         with pytest.raises(Conflict, match="the journal is damaged"):
             await Rpc(gateway).ask(PlanResume(account_id="acme", run_id="r-1"))

@@ -36,6 +36,9 @@ MODEL_SECONDS = 0.3
 LONGEST_LIFE = 9.0
 """Seconds after which a new runner is killed at the latest."""
 POLL_SECONDS = 0.02
+ROUND_SECONDS = 600.0
+"""A run that takes longer is lost."""
+RESTART_SECONDS = 60.0
 
 
 @dataclass(slots=True)
@@ -134,7 +137,9 @@ async def _round(tag: str, world: World, killer: "Killer") -> None:
     await world.model.script(*rules)
     runs = {prompt: await world.ask(prompt) for prompt in prompts}
     killing = asyncio.create_task(killer.kill(list(runs.values())))
-    ends = await asyncio.gather(*(follow_to_end(world.http, run_id) for run_id in runs.values()))
+    ends = await asyncio.gather(
+        *(follow_to_end(world.http, run_id, seconds=ROUND_SECONDS) for run_id in runs.values())
+    )
     killing.cancel()
     with suppress(asyncio.CancelledError):
         await killing
@@ -202,7 +207,7 @@ class Killer:
             self.tally.kills += 1
             for run_id, epoch in (await self._held(run_ids)).items():
                 self.waiting.setdefault(run_id, (epoch, killed_at))
-            await eventually(partial(self._another_than, pid), every=POLL_SECONDS)
+            await eventually(partial(self._another_than, pid), timeout=RESTART_SECONDS, every=POLL_SECONDS)
             self.restarted_at = time.perf_counter()
 
     async def journaled(self, run_id: str) -> tuple[int, int]:

@@ -104,9 +104,15 @@ async def _first_fire(http: httpx.AsyncClient, schedule_id: str) -> str:
     raise SmokeError(f"schedule {schedule_id} did not fire within {WAIT_SECONDS:.0f} s")
 
 
-async def follow_to_end(http: httpx.AsyncClient, run_id: str) -> dict[str, Any]:
-    """Follow a run's events, over as many connections as it takes; answers the data of `run.finished`."""
-    deadline = time.monotonic() + WAIT_SECONDS
+async def follow_to_end(
+    http: httpx.AsyncClient, run_id: str, *, seconds: float = WAIT_SECONDS
+) -> dict[str, Any]:
+    """Follow a run's events, over as many connections as it takes; answers the data of `run.finished`.
+
+    Raises:
+        SmokeError: It did not end within so many seconds.
+    """
+    deadline = time.monotonic() + seconds
     last: str | None = None
     while time.monotonic() < deadline:
         headers = {} if last is None else {"Last-Event-ID": last}
@@ -117,7 +123,7 @@ async def follow_to_end(http: httpx.AsyncClient, run_id: str) -> dict[str, Any]:
                     return data
         except httpx.TransportError:
             continue
-    raise SmokeError(f"run {run_id} did not end within {WAIT_SECONDS:.0f} s")
+    raise SmokeError(f"run {run_id} did not end within {seconds:.0f} s")
 
 
 async def _events(

@@ -230,6 +230,8 @@ async def find_files(
     Raises:
         NotFound: The account did not upload one of them.
     """
+    if not hashes:
+        return ()
     found = await connection.execute(
         select(files.c.sha256, files.c.name, files.c.media_type, files.c.size).where(
             files.c.account_id == account_id, files.c.sha256.in_(hashes)
