@@ -49,7 +49,8 @@ def alive(*loops: Callable[[], Awaitable[None]]) -> Iterator[list["asyncio.Task[
         yield tasks
     finally:
         for task in tasks:
-            task.cancel()
+            if not task.cancel():
+                task.result()
 
 
 async def tables(rig: Rig) -> list[Any]:
