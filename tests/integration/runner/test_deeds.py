@@ -190,3 +190,27 @@ async def test_decision_about_one_run_leaves_alone_what_another_run_is_doing_wit
         assert (await rig.run(asked)).state is RunState.SUCCEEDED
         assert len(post.sent) == 1
         assert await rig.sql("SELECT state, run_id FROM effects") == [("confirmed", "second")]
+
+
+@pytest.mark.parametrize("broken", ["key", "provider_key"])
+async def test_deed_that_its_tool_cannot_name_is_not_done_and_the_run_goes_on(
+    postgres_server: PostgresEndpoint, broken: str
+) -> None:
+    sent: list[str] = []
+    names: dict[str, Any] = {"key": lambda given, _: given["to"], "provider_key": lambda key, _: key}
+
+    @tool(effect="idempotent", reconcile="call_again", **names | {broken: lambda *_: 1 // 0})
+    async def send(to: str) -> str:
+        """Send a letter."""
+        sent.append(to)
+        return "sent"
+
+    model = ScriptedTurns(calls(("send", '{"to": "ann"}')), says("done"))
+    async with runner_rig(postgres_server.superuser_url, model=model, tools=[send]) as rig:
+        report = await rig.run(request())
+
+    assert report.state is RunState.SUCCEEDED
+    assert sent == []
+    assert (
+        "send cannot name what it would do (ZeroDivisionError" in model.requests[-1].messages[-1]["content"]
+    )

@@ -136,12 +136,28 @@ class ToolCalls:
         context = replace(context_of(self.request, call), secrets=self.secrets)
         if call.tool.effect == "none":
             return _told(await perform(call.tool, call.arguments, context))
-        key = call.tool.effect_key(call.arguments, context)
-        context = replace(context, effect_key=key, provider_key=key)
-        if call.tool.provider_key is not None:
-            context = replace(context, provider_key=call.tool.provider_key(key, context))
-        step = replace(call.step, effect_key=key)
+        context = _named(call.tool, call.arguments, context)
+        step = replace(call.step, effect_key=context.effect_key)
         return await self.deeds.do(Deed(tool=call.tool, arguments=call.arguments, context=context, step=step))
+
+
+def _named(tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> ToolContext:
+    """The context with the names of the effect; a tool that cannot name it does nothing.
+
+    Raises:
+        ToolError: One of the tool's own functions broke; the sentence says how.
+    """
+    try:
+        key = tool.effect_key(arguments, context)
+        named = replace(context, effect_key=key, provider_key=key)
+        if tool.provider_key is None:
+            return named
+        return replace(named, provider_key=tool.provider_key(key, named))
+    except ToolError:
+        raise
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"[:300]
+        raise ToolError(f"{tool.name} cannot name what it would do ({reason}); nothing was done") from error
 
 
 def _told(outcome: Outcome) -> ToolResult:
