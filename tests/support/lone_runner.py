@@ -99,7 +99,8 @@ async def rig_on(url: str, *tools: Tool, model: ScriptedTurns, lease: timedelta)
     async def unpublished(_: Any) -> None:
         """The outbox is looked at instead."""
 
-    engine, clock = create_engine(url, schema="runner", pool_size=10), SetClock(datetime.now(UTC))
+    engine = create_engine(url, schema="runner", pool_size=10, longest_pause=lease)
+    clock = SetClock(datetime.now(UTC))
     outbox = Outbox(metadata.tables["runner.outbox"])
     database = Database(engine, outbox, service="runner", clock=clock, publish=unpublished)
     stored = ServiceDatabase(database, Service("runner", "A runner under test.", metadata, nothing), clock)

@@ -230,6 +230,7 @@ async def test_holder_that_cannot_renew_has_stopped_by_itself_before_anybody_els
         ("runner.model.after", 0),
         ("runner.act.before", 0),
         ("runner.act.after", 1),
+        ("runner.journal.commit", 0),
         ("runner.finish.before", 1),
     ],
 )

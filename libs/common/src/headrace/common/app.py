@@ -77,6 +77,8 @@ class Service:
     metadata: MetaData
     compose: Callable[[Infra], Parts]
     policy: DeliveryPolicy = field(default_factory=DeliveryPolicy)
+    longest_pause: timedelta | None = None
+    """How long its transactions may stand still, for a service that never waits for anybody in one."""
 
     @property
     def package(self) -> str:
@@ -114,7 +116,10 @@ def _infra(service: Service, settings: InfraSettings, clock: Clock) -> Infra:
         settings.nats_url.get_secret_value(), service=service.name, drain_seconds=settings.drain_seconds
     )
     engine = create_engine(
-        settings.database_url.get_secret_value(), schema=service.name, pool_size=settings.database_pool_size
+        settings.database_url.get_secret_value(),
+        schema=service.name,
+        pool_size=settings.database_pool_size,
+        longest_pause=service.longest_pause,
     )
     outbox = Outbox(tables[f"{service.name}.outbox"])
     db = Database(engine, outbox, service=service.name, clock=clock, publish=bus.publish)

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
@@ -18,14 +19,21 @@ from headrace.common.outbox import Outbox, Parcel
 from headrace.contracts.message import Message
 
 
-def create_engine(url: str, *, schema: str, pool_size: int) -> AsyncEngine:
+def create_engine(
+    url: str, *, schema: str, pool_size: int, longest_pause: timedelta | None = None
+) -> AsyncEngine:
     """Make the engine of one service; no connection is opened yet.
 
     Args:
         url: `postgresql+asyncpg://...` with the service's own role.
         schema: The service's schema, the only one on its search path.
         pool_size: Connections kept open.
+        longest_pause: How long a transaction may stand still before Postgres ends it, so that the locks of a process
+            that froze are not held for as long as it is frozen; by default Postgres's own setting.
     """
+    pause = {}
+    if longest_pause is not None:
+        pause = {"idle_in_transaction_session_timeout": f"{longest_pause.total_seconds() * 1_000:.0f}"}
     return create_async_engine(
         url,
         hide_parameters=True,
@@ -36,7 +44,7 @@ def create_engine(url: str, *, schema: str, pool_size: int) -> AsyncEngine:
         connect_args={
             "timeout": 5,
             "command_timeout": 30,
-            "server_settings": {"search_path": schema, "application_name": f"headrace-{schema}"},
+            "server_settings": {"search_path": schema, "application_name": f"headrace-{schema}", **pause},
         },
     )
 
@@ -121,6 +129,10 @@ class database_errors:  # noqa: N801  (reads as a statement: `with database_erro
             raise Unavailable(f"the database does not answer ({type(error).__name__})") from error
 
 
+_STOOD_STILL = "25P03"
+"""Postgres ended the connection, since its transaction stood still for too long."""
+
+
 def _is_absence(error: BaseException) -> bool:
     match error:
         case OperationalError() | InterfaceError() | PoolTimeoutError() | ConnectionError():
@@ -128,7 +140,8 @@ def _is_absence(error: BaseException) -> bool:
         case DBAPIError(connection_invalidated=True):
             return True
         case DBAPIError():
-            return getattr(error.orig, "sqlstate", "")[:2] in ("08", "57", "53")
+            state = getattr(error.orig, "sqlstate", None) or ""
+            return state[:2] in ("08", "57", "53") or state == _STOOD_STILL
         case OSError() | asyncio.TimeoutError():
             return True
         case _:

@@ -27,9 +27,9 @@ def create_service(
     settings: RunnerSettings, model: ModelSettings, mailbox: MailboxSettings | None = None
 ) -> Service:
     """The runner as a value."""
+    length = timedelta(seconds=settings.lease_seconds)
 
     def compose(infra: Infra) -> Parts:
-        length = timedelta(seconds=settings.lease_seconds)
         leases = Leases(infra.db, length=length, name=settings.name)
         control = Control(leases, infra.clock)
         agents = Agents(infra.rpc)
@@ -69,7 +69,7 @@ def create_service(
             loops=(leases.keep, sweep.recover, sweep.upkeep),
         )
 
-    return Service("runner", "Runs admitted agents.", metadata, compose)
+    return Service("runner", "Runs admitted agents.", metadata, compose, longest_pause=length)
 
 
 def _mail(mailbox: MailboxSettings) -> MailSettings | None:
