@@ -39,7 +39,7 @@ POINTS = (
     "runner-interactive.ack.after",
     "usage.publish.before",
     "usage.publish.after",
-    "usage-admission.ack.before",
+    "usage-admission-api.ack.before",
     "gateway.publish.before",
 )
 """Before and after every intent, act, confirm, journal write, publish and acknowledgement."""

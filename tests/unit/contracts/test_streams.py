@@ -58,7 +58,7 @@ def test_admitted_run_waits_in_its_own_lane_only(lane: Lane) -> None:
 
 def test_requested_run_is_seen_by_admission_and_by_the_recorder() -> None:
     assert [consumer.name for consumer in consumers_of(request(Lane.BACKGROUND))] == [
-        "usage-admission",
+        "usage-admission-api",
         "runner-recorder",
     ]
 

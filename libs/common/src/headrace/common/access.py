@@ -8,12 +8,23 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from headrace.contracts.account_events import AccountEvent
 from headrace.contracts.broker import MAX_DELIVERIES_ADVISORY, REBUILT_SUBJECT, inbox_prefix
 from headrace.contracts.deliveries import DeadLetter
 from headrace.contracts.hooks import HookReceived
 from headrace.contracts.knowledge import IngestDocument
-from headrace.contracts.runs import Door, RunAdmitted, RunControl, RunEvent, RunRequested
-from headrace.contracts.streams import EVENTS, FILES, STREAMS, Consumer, Stream, object_stream
+from headrace.contracts.runs import Door, RunAdmitted, RunControl, RunEnded, RunEvent, RunRequested
+from headrace.contracts.streams import (
+    BREAKERS,
+    EVENTS,
+    FILES,
+    STREAMS,
+    Consumer,
+    Stream,
+    bucket_stream,
+    bucket_subject,
+    object_stream,
+)
 from headrace.contracts.usage import UsageRecorded
 
 SERVICES = ("gateway", "runner", "rag", "webhooks", "scheduler", "usage")
@@ -28,20 +39,35 @@ PUBLISHES: Mapping[str, tuple[str, ...]] = {
         f"$O.{FILES}.C.*",
         f"$O.{FILES}.M.*",
     ),
-    "usage": (RunAdmitted.wildcard(), RunEvent.wildcard(), RunControl.wildcard(verb="refuse")),
-    "runner": (RunEvent.wildcard(), UsageRecorded.wildcard()),
+    "usage": (
+        RunAdmitted.wildcard(),
+        RunEvent.wildcard(),
+        *(RunControl.wildcard(verb=verb) for verb in ("refuse", "resume")),
+        AccountEvent.wildcard(),
+    ),
+    "runner": (
+        RunEvent.wildcard(),
+        RunEnded.wildcard(),
+        UsageRecorded.wildcard(),
+        bucket_subject(BREAKERS, "*"),
+        f"$JS.API.DIRECT.GET.{bucket_stream(BREAKERS)}.>",
+    ),
     "rag": ("rag.progress.*", UsageRecorded.wildcard()),
     "webhooks": (HookReceived.wildcard(), RunRequested.wildcard(door=Door.WEBHOOK)),
     "scheduler": (RunRequested.wildcard(door=Door.SCHEDULE),),
 }
 """The facts and commands that each service may say; nobody else may say them."""
 
-WATCHES: Mapping[str, tuple[str, ...]] = {"gateway": (RunEvent.wildcard(),)}
+WATCHES: Mapping[str, tuple[str, ...]] = {
+    "gateway": (RunEvent.wildcard(),),
+    "runner": (bucket_subject(BREAKERS, "*"),),
+}
 """The subjects that a service may listen to without a consumer."""
 
 ASKS: Mapping[str, tuple[str, ...]] = {
-    "gateway": ("webhooks", "scheduler", "rag", "runner"),
-    "runner": ("gateway", "rag"),
+    "gateway": ("webhooks", "scheduler", "rag", "runner", "usage"),
+    "runner": ("gateway", "rag", "usage"),
+    "usage": ("gateway", "runner"),
 }
 """The services whose verbs each service may call. Everybody may ask a consumer what it has not seen."""
 

@@ -18,9 +18,11 @@ from headrace.contracts.broker import REBUILT_SUBJECT, inbox_prefix
 from headrace.contracts.streams import (
     KEY_VALUE_BUCKETS,
     OBJECT_STORES,
+    RETIRED_CONSUMERS,
     STREAMS,
     Consumer,
     Stream,
+    bucket_stream,
     object_stream,
 )
 
@@ -147,7 +149,7 @@ async def _ensure(
         ):
             drift += await _ensure_consumers(jetstream, stream, made)
     for bucket in KEY_VALUE_BUCKETS:
-        if f"KV_{bucket}" not in there:
+        if bucket_stream(bucket) not in there:
             await jetstream.create_key_value(api.KeyValueConfig(bucket=bucket, replicas=replicas))
     for store in OBJECT_STORES:
         if object_stream(store) not in there:
@@ -158,6 +160,9 @@ async def _ensure(
 async def _ensure_consumers(jetstream: JetStreamContext, stream: Stream, made: list[str]) -> list[str]:
     drift: list[str] = []
     there = {} if stream.name in made else await _consumers(jetstream, stream)
+    for name in (name for of, name in RETIRED_CONSUMERS if of == stream.name and name in there):
+        log.warning("topology.consumer_retired", extra={"consumer": name, "stream": stream.name})
+        await jetstream.delete_consumer(stream.name, name)
     for consumer in stream.consumers:
         wanted = _consumer_config(consumer)
         if consumer.name not in there:

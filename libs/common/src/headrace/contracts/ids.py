@@ -18,6 +18,7 @@ Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 RunId = Token
 AccountId = Token
 AgentId = Token
+UserId = Annotated[Text, StringConstraints(min_length=1, max_length=256)]
 SessionId = Annotated[Text, StringConstraints(min_length=1, max_length=256)]
 
 _TRIGGERS = uuid.uuid5(uuid.NAMESPACE_DNS, "triggers.headrace.example")

@@ -6,7 +6,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, StringConstraints
 
-from headrace.contracts.ids import AccountId, AgentId, RunId, SessionId, Sha256, Token
+from headrace.contracts.ids import AccountId, AgentId, RunId, SessionId, Sha256, Token, UserId
+from headrace.contracts.limits import Left, Refusal
 from headrace.contracts.message import Contract, Message
 from headrace.contracts.text import Text
 
@@ -36,6 +37,8 @@ class RunState(StrEnum):
     """A person is asked before something is done; no process waits."""
     WAITING_REVIEW = "waiting_review"
     """Something may have been done, and only a person can say; no process waits."""
+    WAITING_QUOTA = "waiting_quota"
+    """An allowance was spent in the middle of the run, which goes on after a top-up; no process waits."""
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     CANCELLED = "cancelled"
@@ -48,12 +51,12 @@ class RunState(StrEnum):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a person is asked."""
+        """Whether the run stands still until something is decided."""
         return self in WAITING_STATES
 
 
 FINAL_STATES = frozenset({RunState.SUCCEEDED, RunState.FAILED, RunState.CANCELLED, RunState.REFUSED})
-WAITING_STATES = frozenset({RunState.WAITING_APPROVAL, RunState.WAITING_REVIEW})
+WAITING_STATES = frozenset({RunState.WAITING_APPROVAL, RunState.WAITING_REVIEW, RunState.WAITING_QUOTA})
 
 
 class ChatMessage(Contract):
@@ -88,6 +91,10 @@ class RunRequested(Message):
     """The revision the door saw; `None` pins the one that is current when the run starts."""
     session_id: SessionId | None = None
     """The conversation to go on with; without one, the input is the whole conversation."""
+    user: UserId | None = None
+    """On whose behalf the caller asks, in the caller's own words; limits may name it."""
+    api_key: Token | None = None
+    """The name of the key that was shown, never the key; limits may name it."""
     trigger: str
     """The identity of what started the run: an event id, a fire time, an idempotency key, or the run's own id."""
     input: tuple[ChatMessage, ...] = Field(min_length=1)
@@ -121,6 +128,10 @@ class RunAdmitted(Message):
     lane: Lane
     request: RunRequested
     admitted_at: datetime
+    held: int | None = None
+    """Weighted tokens of the shared model that are set aside for the run; `None` where nothing caps it."""
+    left: tuple[Left, ...] = ()
+    """What is left of the limits that the run was let in under."""
 
     @property
     def message_id(self) -> str:
@@ -151,7 +162,8 @@ class RunControl(Message):
 
     run_id: RunId
     verb: Literal["cancel", "refuse", "approve", "resolve", "resume"]
-    """A caller cancels, approves, resolves a review, or resumes what failed; the usage service refuses."""
+    """A caller cancels, approves, or resolves a review. The usage service refuses, and lets a run go on that failed,
+    since going on costs as beginning does."""
     account_id: AccountId
     command_id: Token
     code: str | None = None
@@ -174,6 +186,8 @@ class RunStarted(Contract):
     agent_revision: int
     resumes_at: int = 1
     """The first step that is not finished."""
+    left: tuple[Left, ...] = ()
+    """What is left of the limits that the run was let in under."""
 
 
 class TextDelta(Contract):
@@ -207,37 +221,66 @@ class ToolReturned(Contract):
 
 
 class RunWaiting(Contract):
-    """The run is parked until a person decides; see `GET /v1/runs/{id}/waiting` for what is asked."""
+    """The run is parked until a person decides, see `GET /v1/runs/{id}/waiting`, or until its allowance is raised."""
 
     kind: Literal["run.waiting"] = "run.waiting"
-    state: Literal["waiting_approval", "waiting_review"]
-    tools: tuple[str, ...]
+    state: Literal["waiting_approval", "waiting_review", "waiting_quota"]
+    tools: tuple[str, ...] = ()
     """The tools whose calls are asked about, one for each call."""
+    refusal: Refusal | None = None
+    """The allowance that is spent, with its numbers."""
 
 
 class TokenCount(Contract):
-    """Tokens of one run or one call, in disjoint classes."""
+    """Tokens of one run or one call, in disjoint classes: each token is in one of them, whatever the provider's shape."""
 
-    input_tokens: int = 0
-    """Input that was neither read from nor written to a cache."""
-    cached_input_tokens: int = 0
-    output_tokens: int = 0
+    input_tokens: int = Field(default=0, ge=0)
+    """Text read, neither from a cache nor into one."""
+    cached_input_tokens: int = Field(default=0, ge=0)
+    """Read from a cache."""
+    cache_write_tokens: int = Field(default=0, ge=0)
+    """Read, and written to a cache."""
+    audio_input_tokens: int = Field(default=0, ge=0)
+    image_input_tokens: int = Field(default=0, ge=0)
+    output_tokens: int = Field(default=0, ge=0)
+    """Text written, without the reasoning."""
+    reasoning_tokens: int = Field(default=0, ge=0)
+    audio_output_tokens: int = Field(default=0, ge=0)
+    image_output_tokens: int = Field(default=0, ge=0)
     is_estimated: bool = False
     """The provider did not report; counted from the text."""
 
     @property
+    def read(self) -> int:
+        """Tokens that the model read, of all classes."""
+        return (
+            self.input_tokens
+            + self.cached_input_tokens
+            + self.cache_write_tokens
+            + self.audio_input_tokens
+            + self.image_input_tokens
+        )
+
+    @property
+    def written(self) -> int:
+        """Tokens that the model wrote, of all classes."""
+        return (
+            self.output_tokens + self.reasoning_tokens + self.audio_output_tokens + self.image_output_tokens
+        )
+
+    @property
     def total(self) -> int:
         """Tokens of all classes."""
-        return self.input_tokens + self.cached_input_tokens + self.output_tokens
+        return self.read + self.written
 
     def __add__(self, other: "TokenCount") -> "TokenCount":
         """Sum class by class; estimated when any part is."""
-        return TokenCount(
-            input_tokens=self.input_tokens + other.input_tokens,
-            cached_input_tokens=self.cached_input_tokens + other.cached_input_tokens,
-            output_tokens=self.output_tokens + other.output_tokens,
-            is_estimated=self.is_estimated or other.is_estimated,
-        )
+        sums = {name: getattr(self, name) + getattr(other, name) for name in TOKEN_CLASSES}
+        return TokenCount(**sums, is_estimated=self.is_estimated or other.is_estimated)
+
+
+TOKEN_CLASSES = tuple(name for name in TokenCount.model_fields if name.endswith("_tokens"))
+"""The names of the classes, in the order in which they are shown."""
 
 
 class RunFinished(Contract):
@@ -249,6 +292,29 @@ class RunFinished(Contract):
     error_code: str | None = None
     error: str | None = None
     usage: TokenCount = TokenCount()
+    refusal: Refusal | None = None
+    """Which limit refused the run, with its numbers."""
+
+
+class RunEnded(Message):
+    """A run came to its end, told to the usage service: what was set aside for it is free."""
+
+    type: ClassVar[str] = "headrace.run.ended.v1"
+    address: ClassVar[str] = "run.ended.{account_id}"
+
+    account_id: AccountId
+    run_id: RunId
+    epoch: int
+    """The end's place in the life of the run: one that is resumed ends again."""
+    state: RunState
+    shared: TokenCount = TokenCount()
+    """What finished calls of the shared model used over the whole run; the ledger may know of more."""
+    ended_at: datetime
+
+    @property
+    def message_id(self) -> str:
+        """One message per end."""
+        return f"{self.run_id}.ended.{self.epoch}"
 
 
 RunNews = Annotated[

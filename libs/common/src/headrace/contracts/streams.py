@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
 
+from headrace.contracts.account_events import AccountEvent
 from headrace.contracts.deliveries import DeadLetter
 from headrace.contracts.hooks import HookReceived
 from headrace.contracts.knowledge import IngestDocument
 from headrace.contracts.message import Message
-from headrace.contracts.runs import Lane, RunAdmitted, RunControl, RunEvent, RunRequested
+from headrace.contracts.runs import Door, Lane, RunAdmitted, RunControl, RunEnded, RunEvent, RunRequested
 from headrace.contracts.usage import UsageRecorded
 
 ACK_WAIT = timedelta(seconds=10)
@@ -56,7 +57,8 @@ def _consumer(service: str, role: str, message: type[Message], **known: str) -> 
     return Consumer(f"{service}-{role}", service, message.wildcard(**known), message)
 
 
-USAGE_ADMISSION = _consumer("usage", "admission", RunRequested)
+USAGE_ADMISSION = {door: _consumer("usage", f"admission-{door}", RunRequested, door=door) for door in Door}
+"""One queue for each door, so that a burst of mail does not stand before a person who is chatting."""
 RUNNER_RECORDER = _consumer("runner", "recorder", RunRequested)
 RUNNER_INTERACTIVE = _consumer("runner", "interactive", RunAdmitted, lane=Lane.INTERACTIVE)
 RUNNER_BACKGROUND = _consumer("runner", "background", RunAdmitted, lane=Lane.BACKGROUND)
@@ -64,9 +66,14 @@ RUNNER_CONTROL = _consumer("runner", "control", RunControl)
 WEBHOOKS_INGEST = _consumer("webhooks", "ingest", HookReceived)
 RAG_INGEST = _consumer("rag", "ingest", IngestDocument)
 USAGE_LEDGER = _consumer("usage", "ledger", UsageRecorded)
+USAGE_SETTLEMENT = _consumer("usage", "settlement", RunEnded)
 
 RUNS = Stream(
-    "RUNS", RunRequested, "interest", "Runs that were asked for.", (USAGE_ADMISSION, RUNNER_RECORDER)
+    "RUNS",
+    RunRequested,
+    "interest",
+    "Runs that were asked for.",
+    (*USAGE_ADMISSION.values(), RUNNER_RECORDER),
 )
 DISPATCH = Stream(
     "DISPATCH", RunAdmitted, "workqueue", "Runs that were let in.", (RUNNER_INTERACTIVE, RUNNER_BACKGROUND)
@@ -86,6 +93,10 @@ HOOKS = Stream(
 )
 INGEST = Stream("INGEST", IngestDocument, "workqueue", "Documents to index.", (RAG_INGEST,))
 USAGE = Stream("USAGE", UsageRecorded, "workqueue", "Model calls for the ledger.", (USAGE_LEDGER,))
+ENDS = Stream("ENDS", RunEnded, "workqueue", "Runs that ended, for their holds.", (USAGE_SETTLEMENT,))
+NOTICES = Stream(
+    "NOTICES", AccountEvent, "limits", "What accounts should know of.", max_age=timedelta(days=30)
+)
 DEAD = Stream(
     "DEAD",
     DeadLetter,
@@ -95,9 +106,13 @@ DEAD = Stream(
     dedupe_window=timedelta(minutes=2),
 )
 
-STREAMS = (RUNS, DISPATCH, CONTROL, EVENTS, HOOKS, INGEST, USAGE, DEAD)
+STREAMS = (RUNS, DISPATCH, CONTROL, EVENTS, HOOKS, INGEST, USAGE, ENDS, NOTICES, DEAD)
+RETIRED_CONSUMERS = (("RUNS", "usage-admission"),)
+"""What earlier versions had. An interest stream keeps what a consumer never sees, so these are deleted."""
 
-KEY_VALUE_BUCKETS = ("agents", "breakers")
+BREAKERS = "breakers"
+"""The bucket of the providers' credentials that are not to be used for a while."""
+KEY_VALUE_BUCKETS = ("agents", BREAKERS)
 FILES = "files"
 """The object store of what runs are given: each content once, under its hash."""
 OBJECT_STORES = (FILES,)
@@ -106,6 +121,16 @@ OBJECT_STORES = (FILES,)
 def object_stream(store: str) -> str:
     """The stream that keeps an object store."""
     return f"OBJ_{store}"
+
+
+def bucket_stream(bucket: str) -> str:
+    """The stream that keeps a key-value bucket."""
+    return f"KV_{bucket}"
+
+
+def bucket_subject(bucket: str, key: str) -> str:
+    """The subject on which a key's value is written."""
+    return f"$KV.{bucket}.{key}"
 
 
 def stream_of(message: type[Message]) -> Stream:

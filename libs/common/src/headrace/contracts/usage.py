@@ -21,6 +21,8 @@ class UsageRecorded(Message):
     """The frame of the run that called: `root` for the agent that was asked."""
     seq: int
     model: str
+    is_shared: bool = False
+    """Whether it was the platform's own model, which is capped; a call on an account's own key is only recorded."""
     tokens: TokenCount
     latency_ms: int
     recorded_at: datetime

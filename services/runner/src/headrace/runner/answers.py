@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from headrace.common.agents import Agents
 from headrace.common.clock import Clock
 from headrace.common.db import Database
 from headrace.common.rpc import Answer, answers
@@ -23,7 +24,6 @@ from headrace.contracts.journal import (
 )
 from headrace.contracts.run_questions import FindRun, RunReport
 from headrace.runner import closing, history, plans
-from headrace.runner.agents import Agents
 from headrace.runner.calls import asked_arguments
 from headrace.runner.limits import RunLimits
 from headrace.runner.repository import effects, runs, sessions

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
+from headrace.common.agents import Agents
 from headrace.common.app import Infra
 from headrace.common.db import Transaction
 from headrace.common.delivery import DeliveryPolicy, Retry, plan_retry
@@ -16,7 +17,6 @@ from headrace.contracts.agents import AgentRevision
 from headrace.contracts.runs import RunEvent, RunFinished, RunStarted, RunWaiting
 from headrace.runner import agent_loop, closing, history
 from headrace.runner.agent_loop import Conversation
-from headrace.runner.agents import Agents
 from headrace.runner.calls import ToolCalls
 from headrace.runner.deeds import Deeds
 from headrace.runner.errors import JournalMismatch, LeaseLost

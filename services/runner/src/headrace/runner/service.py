@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from datetime import timedelta
 
+from headrace.common.agents import Agents
 from headrace.common.app import Infra, Parts, Service
 from headrace.common.delivery import DeliveryPolicy
 from headrace.contracts.runs import InputFile
 from headrace.runner.admissible import Admissible
-from headrace.runner.agents import Agents
 from headrace.runner.answers import RunAnswers
 from headrace.runner.attempt import Attempts, Means
 from headrace.runner.control import Control

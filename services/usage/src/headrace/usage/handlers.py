@@ -64,6 +64,9 @@ def handlers(infra: Infra, rate: RateWindow) -> tuple[AnyHandler, ...]:
     """The consumers of the usage service."""
     admission = Admission(infra, rate)
     return (
-        Handler(consumer=USAGE_ADMISSION, act=admission.decide, buried=admission.give_up, concurrency=8),
+        *(
+            Handler(consumer=queue, act=admission.decide, buried=admission.give_up, concurrency=8)
+            for queue in USAGE_ADMISSION.values()
+        ),
         Handler(consumer=USAGE_LEDGER, act=enter, concurrency=4),
     )
