@@ -129,7 +129,7 @@ class RunAdmitted(Message):
     request: RunRequested
     admitted_at: datetime
     held: int | None = None
-    """Weighted tokens of the shared model that are set aside for the run; `None` where nothing caps it."""
+    """Weighted tokens of the shared model that the run may use in all; `None` where nothing caps it."""
     left: tuple[Left, ...] = ()
     """What is left of the limits that the run was let in under."""
 
@@ -171,6 +171,8 @@ class RunControl(Message):
     by: str | None = None
     """Who decided."""
     decisions: tuple[Decision, ...] = ()
+    held: int | None = None
+    """With `resume`, what `RunAdmitted.held` says of a run that begins."""
 
     @property
     def message_id(self) -> str:

@@ -116,10 +116,10 @@ class ResumeRun(Question[Resumed]):
 class Extended(Contract):
     """What is set aside for a run now."""
 
-    held: int
-    """Weighted tokens."""
+    held: int | None = None
+    """Weighted tokens that the run may use in all, over its whole life; `None` where nothing caps it."""
     refusal: Refusal | None = None
-    """The run should park: its allowance is spent, and the account wants it to wait for a top-up."""
+    """The run should park: its allowance is spent, and the platform lets it wait for a top-up."""
 
 
 class ExtendHold(Question[Extended]):
@@ -132,7 +132,7 @@ class ExtendHold(Question[Extended]):
     account_id: AccountId
     run_id: RunId
     tokens: int = Field(ge=0)
-    """Weighted tokens that the run needs in all, as it looks now."""
+    """Weighted tokens that the run needs in all, over its whole life, as it looks now."""
 
 
 Dimension = Literal["day", "agent", "model", "user", "api_key", "run"]
